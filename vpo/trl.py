@@ -37,6 +37,7 @@ from problems.retired import refuse_retired
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, ONLY_HERE, Scale, whitening
 from vpo.chain import parse as parse_chain
+from vpo.hf.cache import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import Sampler
 from vpo.training.config import Estimation
@@ -106,6 +107,7 @@ class VPOTrainer(GRPOTrainer):
         self.scalar = None if scalar is None else np.asarray(scalar, dtype=np.float64)
         self.answer_format = answer_format
         self.parse = parse
+        leave_cudnn_attention()
         super().__init__(model, reward_funcs=[best_of_rollout], **others)
         self.estimation = Estimation(
             method=method, weights=samples, alpha=alpha, sampler=sampler, seed=self.args.seed, scale=scale

@@ -120,6 +120,19 @@ def bytes_a_token(config: Any, itemsize: int) -> int:
     return 2 * text.num_hidden_layers * heads * width * itemsize
 
 
+def leave_cudnn_attention() -> None:
+    """Keep torch from choosing cuDNN's attention in this process, as it does on an H100 since 2.11. With a mask and 64
+    keys more than a multiple of 128, its gradients are NaN where all scores of a query are far below zero, as in a head
+    of Qwen2.5 (pytorch/pytorch#196678); on a B200 it samples wrong tokens (#193893)."""
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def free_gpu_memory(device: torch.device) -> int:
+    """Bytes that nobody uses, what torch holds for later included."""
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + held
+
+
 def cache_argument(model: torch.nn.Module) -> str:
     """The name of the cache among the arguments of a model, or of the model that it wraps: transformers renamed
     `past_key_values` to `cache` in 5.24 and drops the old name in 5.40."""

@@ -9,6 +9,7 @@ import torch
 
 from problems.contract import BadAddress
 from problems.retired import refuse_retired
+from vpo.hf.cache import leave_cudnn_attention
 from vpo.hf.policy import TransformersPolicy
 from vpo.languages.contract import DIALECT_KEY
 from vpo.policies.address import PolicyAddress, PolicySettings
@@ -27,6 +28,7 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     (source, adapters), name = find_base(address), address.plain
     place = _device(settings.device)
     kind = _dtype(settings.dtype, place)
+    leave_cudnn_attention()
     try:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)

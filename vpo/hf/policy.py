@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from problems.types import Prompt, Rollout
-from vpo.hf.cache import bytes_a_token
+from vpo.hf.cache import bytes_a_token, free_gpu_memory
 from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, decode
 from vpo.hf.sampling import mask_forbidden
 from vpo.hf.static_decoding import static_decoder
@@ -204,7 +204,7 @@ class TransformersPolicy(Policy):
     def _cells(self) -> int:
         """How many rows x columns of cache fit into the free memory, with room for the logits."""
         device = self.model.device
-        free = torch.cuda.mem_get_info(device)[0] * 0.8 if device.type == "cuda" else _free_memory() * 0.5
+        free = free_gpu_memory(device) * 0.8 if device.type == "cuda" else _free_memory() * 0.5
         # Growing the cache keeps its old and its new buffers for a moment
         return max(1, int(free / (2 * bytes_a_token(self.model.config, self.model.dtype.itemsize))))
 
@@ -212,7 +212,7 @@ class TransformersPolicy(Policy):
         """How many rows may be drawn at once: a draw holds several copies of their logits, 32 bytes a word."""
         if self.model.device.type != "cuda":
             return self._rows
-        free = torch.cuda.mem_get_info(self.model.device)[0] * 0.15
+        free = free_gpu_memory(self.model.device) * 0.15
         return max(1, int(free / (32 * self.model.config.get_text_config().vocab_size)))
 
     def _prompt_cells(self) -> int:

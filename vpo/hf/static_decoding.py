@@ -5,13 +5,15 @@ longer than their work. A CUDA graph launches all of them at once, from and to t
 values, masks and results are buffers of a fixed size here, step and column are tensors, and columns that are not there
 yet are masked. When half the rows have ended, the others move to the front, and a graph for fewer rows continues.
 
-Tests run this on a CPU, and there a trace of a step in the graph's place. No GPU has run it yet; where one cannot,
-engine.decode falls back on its own loop.
+A capture takes about a quarter of a second, so sizes are coarse: rows that draw nothing and masked columns cost less.
+Tests run this on a CPU, and there a trace of a step in the graph's place. A batch that cannot be captured is decoded by
+engine.decode's own loop.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -20,7 +22,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-from vpo.hf.cache import ComputedPrompts, DecodedRows, bytes_a_token, cache_argument, is_windowed, leaving_order
+from vpo.hf.cache import (
+    ComputedPrompts,
+    DecodedRows,
+    bytes_a_token,
+    cache_argument,
+    free_gpu_memory,
+    is_windowed,
+    leaving_order,
+)
 from vpo.hf.sampling import check_finite, draw
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
@@ -34,6 +44,10 @@ LOOK_EVERY = 8
 """Steps between two looks at which rows still run and whether their logits are finite."""
 _GRAPHS = 96
 """Graphs that are kept, of all sizes."""
+_COLUMNS = 512
+"""Of buffers at least, if memory allows: longer ones take other addresses, and the graphs are captured again."""
+_REFUSALS = 3
+"""Batches in a row that could not be captured, after which no more are tried."""
 
 
 def static_decoder(model: PreTrainedModel) -> StaticDecoder | None:
@@ -45,16 +59,16 @@ def static_decoder(model: PreTrainedModel) -> StaticDecoder | None:
         return None
 
     def keepable() -> float:
-        free, total = torch.cuda.mem_get_info(model.device)
-        return min(total / 4, free / 2)
+        total = torch.cuda.mem_get_info(model.device)[1]
+        return min(total / 4, free_gpu_memory(model.device) / 2)
 
     return StaticDecoder(model, _CudaGraphs(model.device).capture, keepable)
 
 
-def rounded(count: int) -> int:
-    """The least size of at least `count`: up to 8, then four for each doubling."""
-    step = 1 << max(0, (count - 1).bit_length() - 3)
-    return -(-count // step) * step
+def rounded(count: int, unit: int) -> int:
+    """The least size of at least `count`: multiples of `unit` up to eight, then four sizes for each doubling."""
+    unit = max(unit, 1 << max(0, (count - 1).bit_length() - 3))
+    return -(-count // unit) * unit
 
 
 class StaticDecoder:
@@ -69,18 +83,24 @@ class StaticDecoder:
     ) -> None:
         self.model = model
         self._keepable = keepable
-        self.refused = False
+        self._refusals = 0
         self._capture = capture
         self._buffers: _Buffers | None = None
         self._steps: dict[tuple[Any, ...], tuple[_Step, Step]] = {}
         self._weights: list[int] = []
 
+    @property
+    def refused(self) -> bool:
+        """Whether something of this model cannot be captured."""
+        return self._refusals >= _REFUSALS
+
     def refuse(self, error: Exception) -> None:
-        """Decode no more: something of this model cannot be captured."""
-        self.refused = True
+        """Leave a batch to the loop. Other work on the GPU may have been in the way: the next one is tried again."""
+        self._refusals += 1
         self.release()
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        warnings.warn(f"sampling without CUDA graphs, which is slower: {reason}", stacklevel=2)
+        if self.refused:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            warnings.warn(f"sampling without CUDA graphs, which is slower: {reason}", stacklevel=2)
 
     def release(self) -> None:
         """Give the memory back. What an error leaves in it may spread: a masked NaN is a NaN still."""
@@ -107,11 +127,17 @@ class StaticDecoder:
         if weights != self._weights:  # a graph reads the addresses that it was captured with
             self._steps.clear()
             self._weights = weights
-        rows, columns = rounded(count), rounded(prompt + width)
-        if self._buffers is None or self._buffers.rows < rows or self._buffers.columns < columns:
-            self.release()
-            self._buffers = _Buffers(self.model, prompts.cache.layers, rows, columns)
+        rows, columns = 8 if count <= 8 else rounded(count, 32), rounded(prompt + width, 128)
         buffers = self._buffers
+        if buffers is None or buffers.rows < rows or buffers.columns < columns:
+            most = (0, 0) if buffers is None else (buffers.rows, buffers.columns)
+            buffers = None
+            self.release()
+            # smaller in no direction, or calls that differ would take them from each other, and all graphs with them
+            size = max(rows, most[0]), max(columns, most[1], _COLUMNS)
+            if self._bytes(*size) > self._keepable():
+                size = rows, columns
+            buffers = self._buffers = _Buffers(self.model, prompts.cache.layers, *size)
         buffers.fill(prompts, uniform, limit)
         _Step(self.model, buffers, rows, columns, sampling).take(prompts.logits)
         for done in range(1, width):
@@ -121,8 +147,9 @@ class StaticDecoder:
                 left = int(buffers.alive[:rows].sum())
                 if not left:
                     break
-                if rounded(left) <= rows // 2:
-                    rows = buffers.shrink(rows, rounded(left), columns)
+                fewer = max(8, 1 << (left - 1).bit_length())
+                if fewer <= rows // 2:
+                    rows = buffers.shrink(rows, fewer, columns)
             if known := self._steps.get((rows, columns, sampling)):
                 known[1]()
                 continue
@@ -131,10 +158,17 @@ class StaticDecoder:
             step = _Step(self.model, buffers, rows, columns, sampling)
             self._steps[rows, columns, sampling] = step, self._capture(step)
         check_finite(buffers.logprobs[:count, :width])
-        if buffers.bytes > self._keepable():
+        self._refusals = 0
+        if self._bytes(buffers.rows, buffers.columns) > self._keepable():
             self.release()
         tokens, logprobs = buffers.tokens[:count, :width], buffers.logprobs[:count, :width]
         return DecodedRows(tokens, logprobs, buffers.length[:count], buffers.stopped[:count])
+
+    def _bytes(self, rows: int, columns: int) -> int:
+        """What buffers of this size take; a draw holds several copies of the logits."""
+        config = self.model.config
+        vocabulary = int(config.get_text_config(decoder=True).vocab_size)
+        return rows * (columns * bytes_a_token(config, self.model.dtype.itemsize) + 32 * vocabulary)
 
 
 class _Buffers:
@@ -166,9 +200,6 @@ class _Buffers:
         self.limit, self.length = zeros(rows + 1), zeros(rows + 1)
         self.stopped = zeros(rows + 1, dtype=torch.bool)
         self.step, self.column = zeros(1), zeros(1)
-        text = model.config.get_text_config(decoder=True)
-        # a draw holds several copies of the logits
-        self.bytes = rows * (columns * bytes_a_token(model.config, model.dtype.itemsize) + 32 * text.vocab_size)
 
     def fill(self, prompts: ComputedPrompts, uniform: torch.Tensor, limit: torch.Tensor) -> None:
         """Begin a batch; arguments as of StaticDecoder.decode."""
@@ -266,6 +297,11 @@ class _Step:
         buffers.drawn[:rows] = drawn
 
 
+_CAPTURING = threading.Lock()
+"""One capture of the process at a time: a capture begins by waiting for the whole GPU, which no other may be under way
+for, and both fail."""
+
+
 class _CudaGraphs:
     """Captures steps into graphs that share their memory: they are replayed one after the other, and what they keep is
     in buffers outside."""
@@ -280,7 +316,8 @@ class _CudaGraphs:
         # a pool ends with the last of its graphs; other threads may use the GPU meanwhile
         pool = torch.cuda.graph_pool_handle() if latest is None else latest.pool()
         recording = torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local")
-        with torch.cuda.device(self._device), torch.cuda.stream(usual):  # which a failed capture leaves otherwise
+        # a failed capture leaves another stream
+        with _CAPTURING, torch.cuda.device(self._device), torch.cuda.stream(usual):
             self._stream.wait_stream(usual)
             with torch.cuda.stream(self._stream):
                 step()

@@ -17,6 +17,7 @@ from transformers import get_scheduler
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from problems.contract import BadAddress
+from vpo.hf.cache import leave_cudnn_attention
 from vpo.training.adapters import with_adapter
 from vpo.training.config import Precision, TrainConfig
 
@@ -31,6 +32,7 @@ def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedMod
     Raises BadAddress if its weights are quantised."""
     if getattr(model, "is_quantized", False):  # small steps vanish in them, and no adapter can be merged into them
         raise BadAddress(f"policy {model.name_or_path}: its weights are quantised; train the model they were made from")
+    leave_cudnn_attention()
     if config.lora_rank:
         model = with_adapter(model, config, config.seed)
     elif next(model.parameters()).dtype != torch.float32:

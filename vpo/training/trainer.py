@@ -199,9 +199,9 @@ class PolicyTrainer:
         return seconds[True] <= seconds[False]
 
     def _clock(self) -> float:
-        """Seconds, with the device's work done."""
+        """Seconds, with this thread's work done: to wait for all of a GPU breaks what another thread captures."""
         if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+            torch.cuda.current_stream(self._device).synchronize()
         return time.perf_counter()
 
     def _per_token(self, batch: Batch) -> torch.Tensor:

@@ -5,6 +5,7 @@ import torch
 from support.training_samples import random_groups, tiny_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from vpo.policies.registry import load_policy
 from vpo.training.config import TrainConfig
 from vpo.training.optimizer import uses_bf16_autocast
 from vpo.training.trainer import PolicyTrainer
@@ -43,3 +44,11 @@ def test_weights_are_cast_once_an_update() -> None:
     with Casts() as casts:
         trainer.step(groups)
     assert casts.count == 2 * sum(parameter.ndim == 2 for parameter in model.parameters())
+
+
+def test_no_policy_trains_or_samples_with_the_attention_of_cudnn(llama) -> None:
+    """Its gradients can be NaN, on a GPU alone."""
+    for begin in (lambda: PolicyTrainer(tiny_model("Qwen2"), None, TrainConfig()), lambda: load_policy(str(llama))):
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        begin()
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
