@@ -45,7 +45,7 @@ CHECKS = {
     "vllm": "vpo.servers.vllm:check_vllm",
     "openai": "vpo.servers.address:check_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
-    "command": "vpo.policies.command:check_command",
+    "command": "vpo.policies.command:load_command",
 }
 """What tells, before the loader's libraries are loaded, that an address names nothing."""
 FORMS = (

@@ -199,14 +199,8 @@ def find_command(address: PolicyAddress) -> list[str]:
     return [str(Path(program).absolute()), *rest]
 
 
-def check_command(address: PolicyAddress, settings: object = None) -> None:
-    """Raises BadAddress, one line, if the address names no command or has an unknown option."""
-    address.own_options(CommandOptions)
-    find_command(address)
-
-
 def load_command(address: PolicyAddress, settings: PolicySettings) -> CommandPolicy:
-    """The policy of a command. Raises BadAddress, one line."""
+    """The policy of a command. Raises BadAddress, one line, if it names no command or has an unknown option."""
     return CommandPolicy(address, settings.temperature, settings.max_tokens)
 
 

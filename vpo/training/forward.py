@@ -57,11 +57,11 @@ class Packed:
         return [ids[mask].astype(np.int32) for ids, mask in rows]
 
 
-def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu", pad: int = 0) -> Packed:
+def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu") -> Packed:
     """Put groups into one micro-batch."""
     rows = [(b, example.token_ids) for b, group in enumerate(groups) for example in group.examples]
-    prompts, prompt_mask = _padded([group.prompt_ids for group in groups], pad, last=1)
-    completions, mask = _padded([ids for _, ids in rows], pad)
+    prompts, prompt_mask = _padded([group.prompt_ids for group in groups], last=1)
+    completions, mask = _padded([ids for _, ids in rows])
     row = torch.tensor([b for b, _ in rows])
     temperature = torch.tensor([groups[b].temperature for b, _ in rows], dtype=torch.float32)[:, None]
     sizes = {len(group.examples) for group in groups}
@@ -166,10 +166,10 @@ def _positions(mask: torch.Tensor) -> torch.Tensor:
     return (mask.long().cumsum(-1) - 1).clamp(min=0)
 
 
-def _padded(rows: Sequence[np.ndarray], pad: int, *, last: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded(rows: Sequence[np.ndarray], last: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """Padding is before the `last` tokens of a row."""
     longest = max(len(row) for row in rows)
-    ids = np.full((len(rows), longest), pad, dtype=np.int64)
+    ids = np.zeros((len(rows), longest), dtype=np.int64)
     mask = np.zeros((len(rows), longest), dtype=bool)
     for i, row in enumerate(rows):
         where = [*range(len(row) - last), *range(longest - last, longest)]
