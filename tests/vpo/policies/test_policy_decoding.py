@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from problems.types import Prompt, Rollout
-from vpo.hf import engine
+from vpo.hf import engine, static_decoding
 from vpo.hf.cache import InPlaceLayer, cache_argument
 from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, batches, decode
 from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
@@ -187,7 +187,8 @@ def test_a_batch_that_cannot_be_captured_is_decoded_by_the_loop(policy_of, llama
     assert ["without CUDA graphs" in str(one.message) for one in told] == [True] * (failures == 3)
 
 
-def test_calls_of_different_size_keep_each_others_buffers(policy_of, llama) -> None:
+def test_calls_of_different_size_keep_each_others_buffers(policy_of, llama, monkeypatch) -> None:
+    monkeypatch.setattr(static_decoding, "_COLUMNS", 0)
     policy, captures = policy_of(llama), []
     policy._static = StaticDecoder(policy.model, lambda step: captures.append(step) or run_step(step))
     many, long = (lambda: sampled(policy, PROMPTS[:1], 12)), (lambda: sampled(policy, [Prompt("w" * 300)], 2))
