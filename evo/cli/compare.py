@@ -12,6 +12,7 @@ from evo.cli.live import foreground, name_configs, search_on_screen, silent_if, 
 from evo.cli.options import (
     OutputOptions,
     check_processes,
+    config_option,
     db_option,
     json_option,
     open_console,
@@ -61,9 +62,7 @@ from evo.errors import BadInput
 @flag(CompareOptions, "against", metavar="ARM")
 @flag(CompareOptions, "processes")
 @shared_search_flags
-@click.option(
-    "--config", "config_path", metavar="FILE.yaml", help="Read the same settings from a YAML file; flags override it."
-)
+@config_option
 @click.option("--name", help="The comparison's name; by default a readable one is made up.")
 @db_option
 @ray_option

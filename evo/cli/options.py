@@ -44,6 +44,9 @@ db_option = click.option(
     envvar="EVO_DB",
     help="The database: sqlite:///FILE or postgresql+psycopg://...",
 )
+config_option = click.option(
+    "--config", "config_path", metavar="FILE.yaml", help="Read the same settings from a YAML file; flags override it."
+)
 ray_option = click.option(
     "--ray",
     metavar="ADDRESS",

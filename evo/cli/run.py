@@ -15,6 +15,7 @@ from evo.cli.live import foreground, name_configs, search_on_screen, silent_if, 
 from evo.cli.options import (
     OutputOptions,
     check_processes,
+    config_option,
     db_option,
     format_arguments,
     json_option,
@@ -46,9 +47,7 @@ from evo.search.resources import Resources
 )
 @click.argument("problems", nargs=-1)
 @search_flags
-@click.option(
-    "--config", "config_path", metavar="FILE.yaml", help="Read the same settings from a YAML file; flags override it."
-)
+@config_option
 @click.option("--name", help="The run's name; by default a readable one is made up.")
 @db_option
 @plain_option

@@ -67,7 +67,7 @@ KINDS = (
 
 
 def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "") -> SimpleNamespace:
-    """The values of the template page.html.jinja, of what `progress` has read; None or empty where there is nothing to
+    """The values of the template page.html.jinja, of what `progress` has read; None or empty if there is nothing to
     show. details: problems with their own section at most; base: the address of the page of one run or comparison if it
     is served"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
