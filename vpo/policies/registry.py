@@ -74,12 +74,9 @@ def _settings(address: PolicyAddress, given: Mapping[str, Any]) -> PolicySetting
 
 
 def _loader(address: PolicyAddress) -> Loader:
-    kind, what = address.kind, f"policy {address.plain!r}"
-    loader: Loader
-    if kind in BUILT_IN:
-        loader = load_entry_point(BUILT_IN[kind], what)
-    elif (point := find_entry_points(ENTRY_POINTS).get(kind)) is not None:
-        loader = load_entry_point(point, what)
-    else:
-        raise BadAddress(f"{what}: nothing installed loads policies of the kind {kind}")
+    what = f"policy {address.plain!r}"
+    point = BUILT_IN.get(address.kind) or find_entry_points(ENTRY_POINTS).get(address.kind)
+    if point is None:
+        raise BadAddress(f"{what}: nothing installed loads policies of the kind {address.kind}")
+    loader: Loader = load_entry_point(point, what)
     return loader

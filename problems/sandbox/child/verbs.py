@@ -32,7 +32,6 @@ PRELOADED = (
     *("string", "textwrap", "threading", "time", "typing"),
 )
 ANSWER_FILE = "<answer>"
-_MESSAGE = 2000
 _cpu, _own = time.process_time, time.thread_time
 
 
@@ -62,11 +61,6 @@ def attempt(work: Callable[[], str], results: int, kind: bytes) -> bool:
 
 def describe(error: BaseException) -> str:
     """'ValueError: text (line 3)', the line of an answer's own, whatever the exception's own methods do."""
-    kind = type(error).__name__
-    try:
-        text = str(error)[:_MESSAGE]
-    except BaseException:
-        text = ""
     line, traceback = None, error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == ANSWER_FILE:
@@ -74,7 +68,7 @@ def describe(error: BaseException) -> str:
         traceback = traceback.tb_next
     if isinstance(error, SyntaxError) and error.filename == ANSWER_FILE:
         line = None  # its own text names the line
-    return kind + (f": {text}" if text else "") + (f" (line {line})" if line else "")
+    return judge.describe(error) + (f" (line {line})" if line else "")
 
 
 class ProgramVerbs:

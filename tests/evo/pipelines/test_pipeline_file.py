@@ -10,38 +10,7 @@ from support.command_line import evo, refused
 
 from evo.pipelines.file import read_pipeline, replace_references
 
-GOOD = """
-stages:
-  base:
-    train: {method: grpo, problems: [maze:train/10-12], policy: embedded:base, steps: 5}
-  vpo:
-    train:
-      method: vpo
-      problems: [maze:train/0-9]
-      policy: ${base}
-      steps: 7
-      prompts: 2
-      rollouts: 4
-      evaluate: [maze:test]
-      evaluate_limit: 3
-      evaluate_every: 5
-      evaluate_answers: 6
-  alone:
-    evaluate: {problems: [maze:test], limit: 4, policy: "${vpo}", answers_total: 10, seeds: 2}
-  found:
-    search: {problems: [maze:hard], limit: 3, policy: "${vpo}", iterations: 5, rollouts: 2, answers: 2}
-  arms:
-    compare:
-      problems: [maze:hard]
-      limit: 2
-      iterations: 4
-      seeds: 2
-      arms:
-        guess: scripted:random-route
-        vpo: ${vpo}
-  page:
-    report: {run: "${arms}/vpo/s0"}
-"""
+GOOD = Path(__file__).with_name("good.yaml").read_text()
 
 
 def written(text, name="p.yaml"):
