@@ -7,8 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bench.gpu_place import GAP, Place, check, distance, flat, gpu_memory, load, plain, prompts, same
+from bench.gpu_place import GAP, Place, check, distance, flat, gpu_memory, keep, load, plain, prompts, same
 from vpo.hf.static_decoding import StaticDecoder
+
+LONG = 15.0
+"""Seconds of a call from which a way of sampling is not measured with more rows."""
 
 
 async def policies(place: Place) -> dict[str, Any]:
@@ -26,14 +29,29 @@ async def policies(place: Place) -> dict[str, Any]:
             found[f"{way}_same_again"] = same(texts[way], [one.text for one in again])
         found["same_text"] = same(*texts.values())
         policy.stops, policy.max_tokens = frozenset(), min(place.tokens, 64)  # all rows of one length
+        slow: set[str] = set()
         for rows in (1, 8) if place.dry else (1, 32, 256, 2048):
-            for way, policy._static in ways.items():
-                for seed in range(2):  # the first loads kernels and captures
-                    began = time.perf_counter()
-                    await policy.sample(prompts(1), rollouts=rows, answers=1, seed=seed)
-                seconds = time.perf_counter() - began
-                found[f"{way}_tokens_per_second_{rows}"] = rows * policy.max_tokens / seconds
-            found |= await policy.between(partial(_generate, policy, rows, place))
+            for way in ("graphs", "loop", "generate", "generate_batch"):
+                if way in slow:
+                    continue
+                try:
+                    for seed in range(2):  # the first loads kernels and captures
+                        began = time.perf_counter()
+                        if way in ways:
+                            policy._static = ways[way]
+                            await policy.sample(prompts(1), rollouts=rows, answers=1, seed=seed)
+                        else:
+                            await policy.between(partial(_generate, policy, rows, place, way))
+                        seconds = time.perf_counter() - began
+                        found[f"{way}_tokens_per_second_{rows}_call_{seed}"] = rows * policy.max_tokens / seconds
+                        keep(place, "policies", found)
+                        if seconds > LONG:  # with more rows it would take the other stages' time
+                            slow.add(way)
+                            break
+                except Exception as error:
+                    if way in ways:
+                        raise
+                    found[f"{way}_{rows}"] = repr(error)[:80]  # of the library, which this does not measure
         return found | {"graphs_refused": ways["graphs"] is None or ways["graphs"].refused, "gpu_gib": gpu_memory()}
     finally:
         await policy.close()
@@ -45,31 +63,22 @@ def run_step(step: Callable[[], None]) -> Callable[[], None]:
     return step
 
 
-def _generate(policy: Any, rows: int, place: Place) -> dict[str, float]:
-    """Tokens a second of transformers' own ways. generate_batch draws all rows from one stream of random numbers, so
-    that a row depends on its batch."""
+def _generate(policy: Any, rows: int, place: Place, way: str) -> None:
+    """One of transformers' own ways. generate_batch draws all rows from one stream of random numbers, so that a row
+    depends on its batch."""
     import torch
     from transformers import GenerationConfig
     from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
-    ids, length = policy.encode(prompts(1)[0]).tolist(), policy.max_tokens
-    setting = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=length, eos_token_id=-1, pad_token_id=0)
+    ids = policy.encode(prompts(1)[0]).tolist()
+    setting = GenerationConfig(
+        do_sample=True, top_k=0, max_new_tokens=policy.max_tokens, eos_token_id=-1, pad_token_id=0
+    )
+    if way == "generate":
+        policy.model.generate(torch.tensor([ids] * rows, device=policy.model.device), setting)
+        return
     small = {"num_blocks": 16, "max_batch_tokens": 64} if place.dry else {}
-    batching = ContinuousBatchingConfig(return_logprobs=True, seed=0, **small)
-    ways: dict[str, Callable[[], Any]] = {
-        "generate": lambda: policy.model.generate(torch.tensor([ids] * rows, device=policy.model.device), setting),
-        "generate_batch": lambda: policy.model.generate_batch([ids] * rows, setting, batching),
-    }
-    found = {}
-    for name, sample in ways.items():
-        try:
-            for _ in range(2):
-                began = time.perf_counter()
-                sample()
-            found[f"{name}_tokens_per_second_{rows}"] = rows * length / (time.perf_counter() - began)
-        except Exception as error:  # of the library, which this does not measure
-            found[f"{name}_{rows}"] = repr(error)[:80]
-    return found
+    policy.model.generate_batch([ids] * rows, setting, ContinuousBatchingConfig(return_logprobs=True, seed=0, **small))
 
 
 async def sleep(place: Place) -> dict[str, Any]:

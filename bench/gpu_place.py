@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -107,6 +108,13 @@ def check(name: str, value: float, most: float) -> float:
     if not value <= most:
         raise AssertionError(f"{name} is {value:.4g}; at most {most:g} was expected")
     return value
+
+
+def keep(place: Place, stage: str, found: dict[str, Any]) -> None:
+    """Print the latest figure and save all so far: what a limit of time cuts off leaves them."""
+    name, value = next(reversed(found.items()))
+    print(name, value, flush=True)
+    (place.out / f"{stage}.part.json").write_text(json.dumps(found, indent=1, default=float))
 
 
 def gpu_memory() -> float:

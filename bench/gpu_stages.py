@@ -19,8 +19,7 @@ from typing import Any
 
 from bench.gpu_engines import policies, sleep
 from bench.gpu_place import Place, Skip, tiny_model
-from bench.gpu_training import attention, colocated, lessons, operator, programs, served, trainer, trl
-from bench.served import stub_server
+from bench.gpu_training import colocated, diverged, lessons, operator, programs, served, trainer, trl
 
 
 def doctor(place: Place) -> dict[str, Any]:
@@ -36,7 +35,7 @@ def doctor(place: Place) -> dict[str, Any]:
     return {one["check"]: one["message"] for one in found["checks"]}
 
 
-ALL = doctor, policies, trainer, attention, lessons, operator, programs, sleep, served, trl, colocated
+ALL = doctor, policies, trainer, diverged, lessons, operator, programs, sleep, served, trl, colocated
 STAGES: dict[str, Callable[[Place], Any]] = {one.__name__: one for one in ALL}
 
 
@@ -46,12 +45,15 @@ def report(out: Path) -> str:
     for name, stage in STAGES.items():
         file = out / f"{name}.json"
         about = (stage.__doc__ or "The machine.").split("\n")[0]
+        part = "" if file.exists() else "Not finished.\n\n"
+        if part:
+            file = out / f"{name}.part.json"
         if not file.exists():
             parts.append(f"## {name}\n\n{about}\n\nNot run.")
             continue
         found = json.loads(file.read_text())
         lines = [f"- {key.replace('_', ' ')}: {_shown(value)}" for key, value in found.items() if not _is_nested(value)]
-        parts.append(f"## {name}\n\n{about}\n\n" + "\n".join(lines or ["- see the file"]))
+        parts.append(f"## {name}\n\n{about}\n\n{part}" + "\n".join(lines or ["- see the file"]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -80,7 +82,11 @@ def main() -> None:
     model = tiny_model(out / "tiny") if arguments.dry else arguments.model
     place = Place(out, model, arguments.dry)
     try:
-        with stub_server() if arguments.dry else contextlib.nullcontext():
+        with contextlib.ExitStack() as stack:
+            if arguments.dry:
+                from bench.served import stub_server  # which needs what only the stages of a server need
+
+                stack.enter_context(stub_server())
             found = STAGES[arguments.stage](place)
             if asyncio.iscoroutine(found):
                 found = asyncio.run(found)

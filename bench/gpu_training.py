@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from bench.gpu_place import GAP, Place, Skip, check, evo, run
-from bench.served import PARTS
+from bench.gpu_place import GAP, Place, Skip, check, evo, keep, run
 
 
 def trainer(place: Place) -> dict[str, Any]:
@@ -61,38 +61,81 @@ def trainer(place: Place) -> dict[str, Any]:
     }
 
 
-def attention(place: Place) -> dict[str, Any]:
-    """Gradients under each kernel of scaled_dot_product_attention, prompts of unequal length, and whether they are
-    finite with the padding before a prompt's last token, as in training, and in front, where rows attend to nothing."""
-    from dataclasses import replace
-
+def diverged(place: Place) -> dict[str, Any]:
+    """Micro-batches of two steps whose gradient was NaN: its norm with shared and plain prompts, under each kernel of
+    attention and torch's own choice, in three precisions; and the operation that gave the first NaN."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from transformers import AutoModelForCausalLM
 
-    from vpo.training.examples import Example, ExampleGroup
-    from vpo.training.forward import completion_logprobs, pack
+    from vpo.training.config import TrainConfig
+    from vpo.training.optimizer import make_trainable
 
-    rng, rows = np.random.default_rng(0), 2 if place.dry else 36
-    one = [Example(rng.integers(0, 200, n).astype(np.int32), None, np.ones(n, np.float32)) for n in (96, 86) * rows]
-    groups = [ExampleGroup(rng.integers(0, 200, n).astype(np.int32), tuple(one[:rows]), 0.6) for n in (126, 249, 303)]
-    model = AutoModelForCausalLM.from_pretrained(place.model, attn_implementation="sdpa", dtype=torch.bfloat16)
-    model, usual = model.to(place.device), pack(groups, place.device)
-    order = usual.prompt_mask.long().argsort(dim=1, stable=True)
-    front = replace(usual, prompts=usual.prompts.gather(1, order), prompt_mask=usual.prompt_mask.gather(1, order))
+    any_kernel = [getattr(SDPBackend, name) for name in ("CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")]
+    kernels = {kernel.name: [kernel] for kernel in any_kernel} | {"default": any_kernel}
     found: dict[str, Any] = {}
-    for name in ("MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION"):
-        for way, packed in (("as_trained", usual), ("in_front", front)):
-            model.zero_grad()
+    for kind in ("bfloat16", "autocast", "lora"):
+        dtype = torch.bfloat16 if kind == "bfloat16" else torch.float32
+        model: Any = AutoModelForCausalLM.from_pretrained(place.model, attn_implementation="sdpa", dtype=dtype)
+        model, config = model.to(place.device), TrainConfig(kl=0.0, lora_rank=8 if kind == "lora" else 0)
+        model = model if kind == "bfloat16" else make_trainable(model, config)
+        batches = saved_batches(model.config.vocab_size)
+        for number, shared, kernel in product(range(len(batches)), (True, False), kernels):
+            rows = 2 if place.dry else 36 if shared else 9  # the longest: a batch keeps its columns
+            groups = [
+                replace(group, examples=tuple(sorted(group.examples, key=lambda one: -len(one.token_ids))[:rows]))
+                for group in batches[number]
+            ]
+            name = f"{number}_{'shared' if shared else 'plain'}_{kernel}_{kind}"
             try:
-                with sdpa_kernel(getattr(SDPBackend, name)):
-                    completion_logprobs(model, packed)[packed.mask].mean().backward()
+                with sdpa_kernel(kernels[kernel]), torch.autocast(place.device, torch.bfloat16, kind != "bfloat16"):
+                    found[name] = gradient_norm(model, groups, config, shared)
+                    if not np.isfinite(found[name]) and "first_nan" not in found:
+                        with torch.autograd.detect_anomaly(check_nan=True):
+                            gradient_norm(model, groups, config, shared)
             except RuntimeError as error:
-                found[f"{name}_{way}"] = str(error).split("\n")[0][:80]
-                continue
-            norm = float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
-            found[f"{name}_{way}"] = check(f"{name}, {way}", norm, 1e9) if way == "as_trained" else norm
+                found[name if name not in found else "first_nan"] = str(error).split("\n")[0][:160]
+            keep(place, "diverged", found)
+    for name, value in found.items():
+        if "_EFFICIENT_" in name and not isinstance(value, str):  # what training uses
+            check(name, value, 1e9)
     return found
+
+
+def gradient_norm(model: Any, groups: list[Any], config: Any, shared: bool) -> float:
+    """Of the loss of one micro-batch."""
+    import torch
+
+    from vpo.training.forward import completion_logprobs, pack
+    from vpo.training.loss import policy_loss
+
+    packed, examples = pack(groups, model.device), [one for group in groups for one in group.examples]
+    given = ([one.behaviour for one in examples], [one.advantages for one in examples])
+    behaviour, advantages = (torch.from_numpy(np.concatenate(parts)).to(model.device) for parts in given)
+    model.zero_grad()
+    logprobs = completion_logprobs(model, packed, shared=shared)[packed.mask].float()
+    weights = torch.full_like(logprobs, 1 / len(logprobs))
+    policy_loss(logprobs, behaviour, advantages, weights, config)[0].backward()
+    return float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
+
+
+def saved_batches(vocabulary: int) -> list[list[Any]]:
+    """The micro-batches of bench/diverged.npz. vocabulary: of the model; larger ids are taken modulo it"""
+    from vpo.training.examples import Example, ExampleGroup
+
+    with np.load(Path(__file__).parent / "diverged.npz") as file:
+        saved = dict(file)
+    cuts, ids = np.cumsum(saved["lengths"])[:-1], saved["ids"] % vocabulary
+    parts = zip(np.split(ids, cuts), np.split(saved["behaviour"], cuts), saved["advantages"], strict=True)
+    examples = [Example(one, logprobs, np.full(len(one), credit, np.float32)) for one, logprobs, credit in parts]
+    prompts = np.split(saved["prompts"] % vocabulary, np.cumsum(saved["prompt_lengths"])[:-1])
+    first = np.cumsum(saved["rows"]) - saved["rows"]
+    batches: list[list[Any]] = [[] for _ in range(saved["batch"].max() + 1)]
+    for batch, prompt, begin, rows, t in zip(
+        saved["batch"], prompts, first, saved["rows"], saved["temperature"], strict=True
+    ):
+        batches[batch].append(ExampleGroup(prompt, tuple(examples[begin : begin + rows]), float(t)))
+    return batches
 
 
 def trl(place: Place) -> dict[str, Any]:
@@ -226,6 +269,8 @@ def programs(place: Place) -> dict[str, Any]:
 
 async def served(place: Place) -> dict[str, Any]:
     """bench/served.py: vLLM beside transformers: agreement, speed, new weights and adapters."""
+    from bench.served import PARTS
+
     options = place.vllm().partition("?")[2]
     found: dict[str, Any] = {}
     for name, part in PARTS.items():
