@@ -17,7 +17,7 @@ from evo.comparison.arms import Comparison
 from evo.comparison.operators import RATE_TITLES, OperatorCounts, intervals, refinement_differences, short_label
 from evo.comparison.results import Standings, standings
 from evo.comparison.summary import METRICS, ArmSummary, Summary, describe_horizon
-from evo.glossary import WORDS
+from evo.glossary import COLUMNS, WORDS
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot, error_name
 from evo.values import digits_of, mark, write_fitness
@@ -71,24 +71,8 @@ class Table:
 Row = Mapping[str, TableCell]
 HINTS: Mapping[str, str] = {
     **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
-    "arm": "",
-    "best": "of all its searches, mean over problems",
-    "iterations": "committed, of all searches",
-    "difference": "mean over problems, paired, with its 95% interval, simultaneous over the arms",
-    "problems": "pairs",
     **{title: "of parents at this share of the target" for title in RATE_TITLES.values() if title.startswith("<")},
-    "at the target": "of parents that solve the problem",
-    "tokens": "generated",
-    "cost": "of all tokens, by the policy's price",
-    "sampling s": "time of the policy",
-    "scoring s": "summed over the scorer's workers",
-    "wall s": "of the searches",
-    "migrations": "times that candidates were copied from island to island",
-    "dates (UTC)": "when the first run began, and the last was written to",
-    "machine": "processor, cores available to the search, memory",
-    "GPU": "used by the process; a policy on a server has another",
-    "versions": "of evo, Python and the libraries that a policy ran on",
-    "commit": "of the source; + if it had changes",
+    **COLUMNS,
 }
 
 
