@@ -20,4 +20,4 @@ def test_every_set_has_a_line_with_its_size_objectives_source_and_licence(capsys
 def test_a_set_of_unknown_size_and_without_terms(capsys, monkeypatch):
     row = {"name": "mine", "count": None, "objectives": [], "description": "", "source": "", "licence": ""}
     monkeypatch.setattr(problems, "describe_sets", lambda: [row])
-    assert evo(capsys, "problems")[1].splitlines()[1].split() == ["mine", "-"]
+    assert evo(capsys, "problems")[1].splitlines()[1].split() == ["mine"]

@@ -237,7 +237,7 @@ def test_verdicts():
         "an end that is not 0 does not look it"
     )
     assert of(0.02, -0.05, 0.09, 0.6) == "no difference shown (vpo - grpo = +0.02 [-0.05, 0.09], p = 0.60)"
-    assert of(-0.001, -0.004, 0.002, 0.5) == "no difference shown (vpo - grpo = +0.00 [0.00, 0.00], p = 0.50)"
+    assert of(-0.001, -0.004, 0.002, 0.5) == "no difference shown (vpo - grpo = -0.0010 [-0.0040, 0.0020], p = 0.50)"
 
 
 @pytest.mark.parametrize(
