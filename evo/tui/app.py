@@ -105,25 +105,7 @@ class ScreenApp(App[int]):
     """
 
     TITLE = "evo"
-    CSS = """
-    Screen { layout: vertical; overflow: hidden }
-    #head, #arms, #verdict, #legend { height: auto; padding: 0 1 }
-    #verdict { max-height: 6 }
-    #legend { text-wrap: nowrap; text-overflow: ellipsis }
-    #body { height: 1fr }
-    #left { width: 5fr; padding: 0 1 }
-    #side { width: 3fr; padding: 0 1; min-width: 46; scrollbar-size-vertical: 1; scrollbar-gutter: stable }
-    #curves { height: 2fr; max-height: 24; min-height: 6 }
-    #problems { height: 3fr; min-height: 3; background: $background; scrollbar-size-vertical: 1 }
-    #best { display: none; height: 3fr; min-height: 3; scrollbar-size-vertical: 1 }
-    .-best #problems { height: auto }
-    .-best #best { display: block }
-    #search { display: none; height: 3 }
-    .-narrow #side { display: none }
-    .-narrow.panels #side { display: block; width: 1fr }
-    .-narrow.panels #left { display: none }
-    .-low #curves, .-low #legend, .-tight #curves { display: none }
-    """
+    CSS_PATH = "app.css"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (TALL, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
