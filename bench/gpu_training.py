@@ -87,9 +87,11 @@ def diverged(place: Place) -> dict[str, Any]:
                 for group in batches[number]
             ]
             name = f"{number}_{'shared' if shared else 'plain'}_{kernel}_{kind}"
+            began = time.perf_counter()
             try:
                 with sdpa_kernel(kernels[kernel]), torch.autocast(place.device, torch.bfloat16, kind != "bfloat16"):
                     found[name] = gradient_norm(model, groups, config, shared)
+                    found[f"{name}_seconds"] = time.perf_counter() - began  # of shapes that are new to it
                     if not np.isfinite(found[name]) and "first_nan" not in found:
                         with torch.autograd.detect_anomaly(check_nan=True):
                             gradient_norm(model, groups, config, shared)
