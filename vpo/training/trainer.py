@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 
 Batch = list[tuple[ExampleGroup, Sequence[float]]]
 """A micro-batch: groups with their rollouts' token weights."""
+LEAST_BUDGET = 256
+"""Tokens of a micro-batch to which one that does not fit into memory is halved at most."""
 
 
 class PolicyTrainer:
@@ -87,7 +90,7 @@ class PolicyTrainer:
         self.tokenizer = tokenizer
         self.context = context
         self.folder = Path(folder)
-        self.steps = 0
+        self.steps, self._budget = 0, config.token_budget
         self.versions = [version]
         self.model = model = make_trainable(model, config)
         can_share = not config.gradient_checkpointing and not is_windowed(model.config)
@@ -155,18 +158,11 @@ class PolicyTrainer:
         if not total:
             self.schedule.step()  # it counts the minibatches of a step, also those that turn out to be empty
             return {}
-        self.optimizer.zero_grad(set_to_none=True)
         # 5. forward, loss and backward of each micro-batch
-        sums: dict[str, Any] = dict.fromkeys(("loss", *METRICS, *(["kl"] if config.kl > 0 else [])), 0.0)
         weights = token_weights(groups, config.aggregation, total)
-        # autocast forgets the weights that it has cast where its outermost region ends: so they are cast once an update
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=False):
-            for batch in self._micro_batches(groups, weights):
-                with use_attention(self.model, config):
-                    total_loss, metrics = self._loss(batch, start)
-                    total_loss.backward()
-                for name, value in {"loss": total_loss.detach(), **metrics}.items():
-                    sums[name] = sums[name] + value
+        while (sums := self._accumulate(groups, weights, start)) is None:
+            self._budget //= 2
+            warnings.warn(f"out of memory: micro-batches of {self._budget:,} tokens from here on", stacklevel=2)
         norm = float(torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip))
         values = {name: float(value) for name, value in sums.items()} | {"grad_norm": norm}
         # 6. stop before a step that is not finite
@@ -177,8 +173,30 @@ class PolicyTrainer:
         self.schedule.step()
         return values
 
+    def _accumulate(
+        self, groups: list[ExampleGroup], weights: list[list[float]], start: Mapping[int, torch.Tensor]
+    ) -> dict[str, Any] | None:
+        """The gradients of these groups, and the sums of their loss and metrics; None where smaller micro-batches may
+        fit into memory."""
+        self.optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, Any] = dict.fromkeys(("loss", *METRICS, *(["kl"] if self.config.kl > 0 else [])), 0.0)
+        try:
+            # autocast forgets its casts where its outermost region ends: so each weight is cast once an update
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=False):
+                for batch in self._micro_batches(groups, weights):
+                    with use_attention(self.model, self.config):
+                        total_loss, metrics = self._loss(batch, start)
+                        total_loss.backward()
+                    for name, value in {"loss": total_loss.detach(), **metrics}.items():
+                        sums[name] = sums[name] + value
+        except torch.OutOfMemoryError:
+            if self._budget < 2 * LEAST_BUDGET:
+                raise
+            return None
+        return sums
+
     def _micro_batches(self, groups: Sequence[ExampleGroup], weights: list[list[float]]) -> list[Batch]:
-        return micro_batches(groups, weights, self.config.token_budget, shared=self._shares is not False)
+        return micro_batches(groups, weights, self._budget, shared=self._shares is not False)
 
     def _compare_forms(self, groups: Sequence[ExampleGroup]) -> bool:
         """Whether these groups are learned from faster with shared prompts: the second pass over the first micro-batch

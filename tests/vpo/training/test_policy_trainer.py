@@ -373,3 +373,26 @@ def test_the_context_of_a_group_reaches_the_trainer() -> None:
 def test_settings_that_make_no_sense_are_refused(changes) -> None:
     with pytest.raises(ValueError):
         config_of(**changes)
+
+
+def test_a_micro_batch_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = random_groups(tiny_model())
+    expected = trainer_of(tiny_model())
+    expected.step(groups)
+    trainer = trainer_of(tiny_model(), config_of(token_budget=1024))
+    whole = trainer._loss
+
+    def lose(batch: Any, start: Any) -> Any:
+        if trainer._budget > 600:
+            raise torch.OutOfMemoryError
+        return whole(batch, start)
+
+    monkeypatch.setattr(trainer, "_loss", lose)
+    with pytest.warns(match="out of memory: micro-batches of 512 tokens from here on"):
+        trainer.step(groups)
+    for name, weight in expected.model.named_parameters():
+        torch.testing.assert_close(trainer.model.get_parameter(name), weight, rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr(trainer_module, "LEAST_BUDGET", 4096)
+    trainer._budget = 1024
+    with pytest.raises(torch.OutOfMemoryError):
+        trainer.step(groups)
