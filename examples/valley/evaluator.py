@@ -6,7 +6,7 @@ import random
 
 from openevolve.evaluation_result import EvaluationResult
 
-BUDGET = 200
+BUDGET = 100
 
 
 def valley(seed):

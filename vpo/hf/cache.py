@@ -128,7 +128,7 @@ def leave_cudnn_attention() -> None:
 
 
 def free_gpu_memory(device: torch.device) -> int:
-    """Bytes that nobody uses, what torch holds for later included."""
+    """Bytes that no process uses, with those that torch holds for later."""
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + held
 

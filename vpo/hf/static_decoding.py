@@ -298,8 +298,7 @@ class _Step:
 
 
 _CAPTURING = threading.Lock()
-"""One capture of the process at a time: a capture begins by waiting for the whole GPU, which no other may be under way
-for, and both fail."""
+"""One capture of the process at a time: a capture begins by waiting for the whole GPU, so two at a time both fail."""
 
 
 class _CudaGraphs:
