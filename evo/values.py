@@ -12,8 +12,8 @@ from problems.contract import Score
 from problems.objectives import Objective, is_lower, own_fitness, own_values
 
 LEAST_DIGITS, MOST_DIGITS, WHOLE_DIGITS, MOST_SEEDS = 4, 15, 7, 6
-SAME = 1e-9
-"""Numbers that differ by a smaller share of themselves count as one."""
+SAME = 5e-9
+"""Numbers that differ by a smaller share of themselves count as one, as a target and what reaches it exactly."""
 
 
 def digits_of(numbers: Iterable[float | None]) -> int:

@@ -13,6 +13,8 @@ from problems.custom.scorer_problem import suggests_lower
 FEWEST = 8
 """Distinct vectors that a statement rests on."""
 COLLINEAR = 0.98
+SEEN = 10
+"""Values of an objective from which on its range says something."""
 APART = 100.0
 """Times that one objective's range may be another's."""
 
@@ -74,6 +76,9 @@ def _check_scale(names: Sequence[str], vectors: npt.NDArray[np.float64]) -> Find
     (small, least), (large, most) = (pick(ranges.items(), key=lambda item: item[1]) for pick in (min, max))
     summary = f"{large} ranges over {most:.3g}, {small} over {least:.3g}" if most > least else f"each over {most:.3g}"
     if most > APART * least:
+        seen = len(np.unique(vectors[:, list(names).index(small)]))
+        if seen < SEEN:
+            return note("scale", f"{summary}, but only {seen} values of {small} were seen", ranges=ranges)
         return faulty("scale", f"{summary}: weights and means are decided by {large}; scale both alike", ranges=ranges)
     return ok("scale", summary, ranges=ranges)
 

@@ -6,7 +6,7 @@ import random
 
 from openevolve.evaluation_result import EvaluationResult
 
-BUDGET = 100
+BUDGET = 200
 
 
 def valley(seed):

@@ -11,13 +11,13 @@ import pytest
 from modules import PACKAGES, ROOT, calls_of, find_circles, public_classes
 
 BUDGETS = {
-    "evo": 21_450,
+    "evo": 22_160,
     "evo/plugins": 8_600,
-    "vpo": 9_500,
+    "vpo": 10_000,
     "islands": 6_000,
     "problems": 10_800,
     "tests": 32_000,
-    "bench": 5_000,
+    "bench": 5_120,
 }
 """Lines of Python a folder; those of evo are without evo/plugins."""
 RESULT_LINES = 2_500
