@@ -102,13 +102,17 @@ def _planned(line: RunOverview, problems: int) -> int:
 
 
 def _trend(searches: Sequence[SearchOverview]) -> TableCell:
-    """The mean best fitness of searches from their first new best on, sorted by how much it rose."""
-    found = [search.rises for search in searches if search.rises]
+    """The mean best fitness of searches from their first new best on, as the scorer measures it, sorted by its gain."""
+    found = [
+        [(at, own_fitness(search.record.metrics, fitness) or 0.0) for at, fitness in search.rises]
+        for search in searches
+        if search.rises
+    ]
     if not found:
         return TableCell(NONE)
     times = np.linspace(1, max(search.groups for search in searches), TREND_POINTS)
     mean = np.mean([[of[max(0, bisect([at for at, _ in of], time) - 1)][1] for time in times] for of in found], axis=0)
-    return TableCell(sparkline(mean), float(mean[-1] - mean[0]))
+    return TableCell(sparkline(mean), abs(float(mean[-1] - mean[0])))
 
 
 def list_runs(database: RunDatabase) -> UiPage:
