@@ -75,7 +75,8 @@ def test_numpy_starts_no_threads_and_what_a_command_starts_may():
 def test_a_search_whose_policy_is_a_server_loads_no_engine(here, engine):
     """With a server that gives token ids and log-probabilities, and with one that does not."""
     with completion_server(engine=engine) as server:
-        assert loaded(here, ["run", *FEW, "--iterations", "2", "--policy", server.address]) == []
+        # no reply is a program, so the code is 1
+        assert loaded(here, ["run", *FEW, "--iterations", "2", "--policy", server.address], code=1) == []
 
 
 def loaded(here, command, heavy=HEAVY, *, code=0, before=""):
