@@ -291,7 +291,7 @@ def describe_detectable(problems: int, seeds: int, arms: int, crossed_seeds: boo
         fewest = fewest_seeds(arms - 1)
         told = f"cannot show a difference; use --seeds {fewest}" if seeds < fewest else "can show one on this problem"
         return f"1 problem x {seeds} seed{'s' * (seeds > 1)} {told}"
-    size, least = f"{problems} problems x {seeds} seeds", detectable(problems, seeds, arms - 1)
+    size, least = f"{problems} problems x {seeds} seed{'s' * (seeds > 1)}", detectable(problems, seeds, arms - 1)
     if least is None:
         return f"{size} cannot show a difference; {fewest_pairs(arms - 1)} problems are the fewest that can"
     learns = " at best, as seeds may differ" if crossed_seeds else ""
