@@ -139,6 +139,21 @@ def fittest_records(lines: Sequence[RunOverview]) -> list[ProblemRecord]:
     return list(found.values())
 
 
+def by_comparison(lines: Sequence[RunOverview]) -> dict[str, list[RunOverview]]:
+    """The runs of each comparison, and each other run alone, by name, the newest first. lines: the oldest first"""
+    found: dict[str, list[RunOverview]] = {}
+    for line in reversed(lines):
+        found.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
+    return found
+
+
+def mean_best(fittest: Sequence[ProblemRecord]) -> float | None:
+    """The mean of the best fitnesses as their scorers measure them; None without any. fittest: of fittest_records, so
+    that a search which has just begun lowers nothing"""
+    found = [own_fitness(record.metrics, record.best_fitness) or 0.0 for record in fittest]
+    return sum(found) / len(found) if found else None
+
+
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord | None]]:
     """Each problem by index with its fittest valid candidate, None if it has none. Raises LookupError if a damaged
     database lacks a problem's best candidate."""

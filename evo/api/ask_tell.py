@@ -298,6 +298,10 @@ def _number(given: Any) -> float:
     return value
 
 
+def external_resources() -> Resources:
+    return Resources(open_policy=lambda config, problems: ExternalPolicy())
+
+
 def _rollout(text: str) -> Rollout:
     return Rollout(text, NOTHING, NOTHING.astype(np.float32), NOTHING)
 
@@ -368,7 +372,7 @@ class Search:
         values = {"answers": 1, **settings, **fixed}
         loaded, objects = configure("Search", address, score, batch_scorer, config, values)
         stored = database(db) if db is not None or name is not None else None
-        resources = Resources(lambda config, problems: ExternalPolicy())
+        resources = external_resources()
         with given(objects):
             check_new_run(loaded, resources, stored, name)
             store = Store.in_memory() if stored is None else None
@@ -410,7 +414,7 @@ class Search:
         if policy != ASK_TELL:
             raise BadInput(f"{name} is searched by {policy}: evo.resume({name!r}) continues it")
         objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
-        search, resources = cls.__new__(cls), Resources(lambda config, problems: ExternalPolicy())
+        search, resources = cls.__new__(cls), external_resources()
         with given(objects):
             search._start(lambda: relaunch(name, db=db, changes=plan.changes, shared=resources), resources)
         return search

@@ -19,10 +19,9 @@ from evo.values import write_number
 from islands.comparisons import runs_named
 from islands.housekeeping import delete_runs, rename_runs
 from islands.names import hide_password
-from islands.runs import RunOverview, fittest_records, overview
+from islands.runs import RunOverview, by_comparison, fittest_records, mean_best, overview
 from islands.store import Store
 from islands.training import checkpoints
-from problems.objectives import own_fitness
 
 SHOWN = 20
 
@@ -55,11 +54,8 @@ def _to_dict(line: RunOverview) -> dict[str, Any]:
 
 def _print(lines: Sequence[RunOverview]) -> None:
     """A line for each run and comparison, the newest first."""
-    by_name: dict[str, list[RunOverview]] = {}
-    for line in reversed(lines):
-        by_name.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
     console = open_wide_console()
-    rows = [_row(name, runs) for name, runs in by_name.items()]
+    rows = [_row(name, runs) for name, runs in by_comparison(lines).items()]
     print_table(console, TITLES, rows, right=("solved", "best", "iterations"))
     for line in lines:
         if line.run.status == "failed" and line.run.reason:
@@ -73,7 +69,6 @@ def _row(name: str, lines: Sequence[RunOverview]) -> tuple[str, ...]:
     runs = [line.run for line in lines]
     statuses, arms = Counter(run.status for run in runs), dict.fromkeys(str(run.arm) for run in runs)
     records = [search.record for line in lines for search in line.searches]
-    best = [own_fitness(record.metrics, record.best_fitness) or 0.0 for record in fittest_records(lines)]
     judged = [record for record in records if record.target is not None and record.status != "failed"]
     problems = list(map(str, runs[0].config.get("problems", ())))
     shared = common_prefix(problems).rstrip("/:") or f"{problems[0]}, ..." if len(problems) > 1 else "".join(problems)
@@ -82,7 +77,7 @@ def _row(name: str, lines: Sequence[RunOverview]) -> tuple[str, ...]:
         ", ".join(f"{count} {status}" if len(runs) > 1 else status for status, count in statuses.items()),
         f"{Path(shared).name} ({len(problems)})" if len(problems) > 1 else Path(shared).name,
         f"{sum(line.solved for line in lines)}/{len(judged)}" if judged else "-",
-        write_number(sum(best) / len(best) if best else None),
+        write_number(mean_best(fittest_records(lines))),
         f"{sum(line.groups for line in lines):,}",
         format_time(runs[0].created),
         f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy", "")),

@@ -49,7 +49,8 @@ def fitness(value: float | None, others: Iterable[float | None] = (), metrics: S
     if value is None or value != value:
         return "-"
     if digits_of((value, *others)) > LEAST_DIGITS:
-        return write_number(value, others).replace("0.", ".", 1) if abs(value) < 1 else write_number(value, others)
+        text = write_number(value, others)
+        return text.replace("0.", ".", 1) if abs(value) < 1 else text
     if abs(value) < 0.9995:
         return f"{round(value, 3) + 0.0:.3f}".replace("0.", ".", 1)
     return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.4g}"

@@ -32,7 +32,7 @@ from islands.browse import (
     offspring,
 )
 from islands.errors import DatabaseUnavailable, UnknownRun
-from islands.runs import RunOverview, SearchOverview, fittest_records, read_totals
+from islands.runs import RunOverview, SearchOverview, by_comparison, fittest_records, mean_best, read_totals
 from islands.types import OF_ROLLOUTS, sum_totals
 from problems.address import name_few
 from problems.entry_points import find_entry_points, load_entry_point
@@ -68,9 +68,8 @@ def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
     counted = [search for search in every if search.record.index not in left_out]
     judged = [search for search in counted if search.record.target is not None]
     solved = sum(search.record.status == "solved" for search in judged)
-    fittest = fittest_records(lines)  # a search that has just begun lowers nothing
-    known = [own_fitness(record.metrics, record.best_fitness) or 0.0 for record in fittest]
-    mean = sum(known) / len(known) if known else None
+    fittest = fittest_records(lines)
+    mean = mean_best(fittest)
     arrow = mark(fittest[0].metrics[0]) if fittest and is_lower(fittest[0].metrics) else ""
     created = min(run.created for run in runs)
     whole = sum(_planned(line, max(other.problems for other in lines)) for line in lines)
@@ -120,8 +119,7 @@ def list_runs(database: RunDatabase) -> UiPage:
     by_name: dict[str, list[RunOverview]] = {}
     rows, fault = list[Row](), ""
     try:
-        for line in reversed(database.overview()):
-            by_name.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
+        by_name = by_comparison(database.overview())
         newest = list(by_name.items())[:MOST_RUNS]
         rows += [_run_row(name, lines) for name, lines in newest]
     except DatabaseUnavailable as error:

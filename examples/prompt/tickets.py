@@ -22,7 +22,7 @@ TRAIN = (
     ("I sent the shoes back two weeks ago and my card still shows the charge.", "refund"),
     ("You billed me twice for order 1188.", "refund"),
     ("The parcel has been in Leipzig since Monday.", "delivery"),
-    ("The courier says nobody was home, but I was.", "delivery"),
+    ("The courier says no one was home, but I was.", "delivery"),
     ("The link to reset my password has expired.", "account"),
     ("Please change my e-mail address to the one below.", "account"),
     ("Do you have the blue jacket in size M?", "other"),
