@@ -59,6 +59,7 @@ _VALUES: dict[int, Callable[..., Value]] = {
     **{g.NEG: np.negative, g.SQUARE: np.square, g.CUBE: lambda a: a * a * a, g.SQRT: np.sqrt, g.EXP: np.exp},
     **{g.LOG: np.log, g.SIN: np.sin, g.COS: np.cos, g.TAN: np.tan, g.ARCSIN: np.arcsin, g.ARCCOS: np.arccos},
     **{g.ARCTAN: np.arctan, g.SINH: np.sinh, g.COSH: np.cosh, g.TANH: np.tanh, g.ABS: np.abs},
+    **{g.MIN: np.minimum, g.MAX: np.maximum},
 }
 _SLOPES: dict[int, tuple[Callable[..., Value], ...]] = {
     g.ADD: (lambda a, b, v: 1.0, lambda a, b, v: 1.0),
@@ -82,6 +83,8 @@ _SLOPES: dict[int, tuple[Callable[..., Value], ...]] = {
     g.COSH: (lambda a, v: np.sinh(a),),
     g.TANH: (lambda a, v: 1.0 - v * v,),
     g.ABS: (lambda a, v: np.sign(a),),
+    g.MIN: (lambda a, b, v: 1.0 * (a <= b), lambda a, b, v: 1.0 * (b < a)),
+    g.MAX: (lambda a, b, v: 1.0 * (a >= b), lambda a, b, v: 1.0 * (b > a)),
 }
 """The derivative of each function by each argument, from the arguments and the value."""
 
@@ -101,7 +104,7 @@ def _evaluate(formula: Formula, x: Array) -> Value:
             push(x[code - VARIABLE])
         elif code >= CONSTANT:
             push(next(numbers))
-        elif code <= g.POW:
+        elif ARITY[code] == 2:
             right = pop()
             push(_VALUES[code](pop(), right))
         else:

@@ -44,9 +44,10 @@ FUNCTIONS: tuple[Function, ...] = (
     *(Function("log", 1, ("ln",)), Function("sin", 1), Function("cos", 1), Function("tan", 1)),
     *(Function("arcsin", 1, ("asin",)), Function("arccos", 1, ("acos",)), Function("arctan", 1, ("atan",))),
     *(Function("sinh", 1), Function("cosh", 1), Function("tanh", 1), Function("abs", 1, ("fabs", "Abs"))),
+    *(Function("min", 2, ("minimum",)), Function("max", 2, ("maximum",))),
 )
 ADD, SUB, MUL, DIV, POW, NEG, SQUARE, CUBE, SQRT, EXP, LOG, SIN, COS, TAN = range(14)
-ARCSIN, ARCCOS, ARCTAN, SINH, COSH, TANH, ABS = range(14, 21)
+ARCSIN, ARCCOS, ARCTAN, SINH, COSH, TANH, ABS, MIN, MAX = range(14, 23)
 CONSTANT, FIXED, VARIABLE = 100, 101, 1000
 CODES: dict[str, int] = {name: code for code, each in enumerate(FUNCTIONS) for name in (each.name, *each.aliases)}
 ARITY: dict[int, int] = {**{code: each.arity for code, each in enumerate(FUNCTIONS)}, CONSTANT: 0, FIXED: 0}
@@ -307,8 +308,8 @@ def _binary(code: int, left: Formula, right: Formula) -> Formula:
     return apply(code, left, right)
 
 
-CALLABLE = tuple(each.name for each in FUNCTIONS if each.name.isalpha() and each.name != "neg")
-"""The functions that are written as calls."""
+CALLABLE = tuple(each.name for each in FUNCTIONS if each.arity == 1 and each.name != "neg")
+"""The functions of one argument that are written as calls."""
 _BINARY: dict[type[ast.operator], int] = {
     **{ast.Add: ADD, ast.Sub: SUB, ast.Mult: MUL, ast.Div: DIV, ast.Pow: POW},
 }
@@ -364,7 +365,7 @@ def write(
         return text, _SIGN if text.startswith("-") else _ATOM
 
     def write_function(code: int, parts: list[tuple[str, int]]) -> tuple[str, int]:
-        return _write_binary(code, *parts) if len(parts) == 2 else _write_unary(code, parts[0], calls)
+        return _write_binary(code, *parts, calls) if len(parts) == 2 else _write_unary(code, parts[0], calls)
 
     return formula.fold(lambda index: (names[index], _ATOM), write_value, write_function)[0]
 
@@ -373,7 +374,11 @@ def _within(part: tuple[str, int], least: int) -> str:
     return part[0] if part[1] >= least else f"({part[0]})"
 
 
-def _write_binary(code: int, left: tuple[str, int], right: tuple[str, int]) -> tuple[str, int]:
+def _write_binary(
+    code: int, left: tuple[str, int], right: tuple[str, int], calls: Callable[[str], str]
+) -> tuple[str, int]:
+    if code in (MIN, MAX):
+        return f"{calls(name_of(code))}({left[0]}, {right[0]})", _ATOM
     if code in (ADD, SUB):
         sign = "+" if code == ADD else "-"
         return f"{_within(left, _SUM)} {sign} {_within(right, _PRODUCT)}", _SUM

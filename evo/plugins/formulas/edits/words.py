@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from evo.plugins.formulas.grammar import CONSTANT, FIXED, FUNCTIONS, VARIABLE, write_number
+from evo.plugins.formulas.grammar import CONSTANT, FIXED, FUNCTIONS, MIN, VARIABLE, write_number
 from vpo.languages.contract import MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
 
 MOST_VARIABLES = 9
@@ -44,7 +44,7 @@ LEVELS = 20
 QUALITY = tuple(f"e{k}" for k in range(LEVELS + 1))
 SIGNS = ("pos", "neg", "mix")
 SIZES = tuple(f"r{k}" for k in range(-4, 8))
-FUNCTION_WORDS = tuple(each.name for each in FUNCTIONS)
+FUNCTION_WORDS = tuple(each.name for each in FUNCTIONS[:MIN])
 WORDS = (
     *(PAD, UNKNOWN, STOP, ANSWER, PARENT, ERRORS, AT, "y"),
     *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),

@@ -1,0 +1,72 @@
+"""A priority rule: a formula of the grammar over named features. What waits has a value each, and the smallest goes
+first.
+
+A rule is parsed and evaluated on arrays, never executed as code. Its numbers stay as they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.plugins.formulas.evaluation import evaluate, quiet
+from evo.plugins.formulas.grammar import CODES, Formula, FormulaError, name_of, parse, write
+
+MOST_NODES = 31
+"""Of a rule: it is to be read by a person."""
+FUNCTIONS = tuple(
+    CODES[name] for name in ("+", "-", "*", "/", "min", "max", "neg", "abs", "square", "sqrt", "exp", "log")
+)
+"""Codes of the functions that a rule may use."""
+_CALLED = ", ".join(name_of(code) for code in FUNCTIONS if name_of(code).isalpha() and name_of(code) != "neg")
+
+
+class RuleTask:
+    """What operators and prompts need to know of a problem whose answers are rules.
+
+    about: what each feature is, by its name; the order is that of the formula's variables
+    """
+
+    about: Mapping[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the features, in the order of the formula's variables."""
+        return tuple(self.about)
+
+
+def parse_rule(text: str, names: tuple[str, ...]) -> Formula:
+    """The rule that a text says. Raises FormulaError, one line, also for functions and sizes that a rule has not."""
+    rule = parse(text, names)
+    if rule.size > MOST_NODES:
+        raise FormulaError(f"the rule has {rule.size} nodes; at most {MOST_NODES} are read")
+    for code in rule.codes:
+        if code < 100 and code not in FUNCTIONS:
+            raise FormulaError(f"{name_of(code)} is not part of a rule; there is + - * / {_CALLED}")
+    return rule
+
+
+def canonical_rule(text: str, names: tuple[str, ...]) -> str:
+    """The rule as the grammar writes it; other texts without white space around them."""
+    try:
+        return write(parse(text, names), names)
+    except FormulaError:
+        return text.replace("\r\n", "\n").strip()
+
+
+def rank(rule: Formula, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The values (n,) of what waits; the smallest goes first, and what has no value goes last. features: (d, n)"""
+    with quiet():
+        values = evaluate(rule, features)
+    return np.where(np.isnan(values), np.inf, values)
+
+
+def describe(about: Mapping[str, str]) -> str:
+    """The sentences of a statement that say how a rule is written. scripted:gp reads the features from them."""
+    listed = "\n".join(f"  {name}: {text}" for name, text in about.items())
+    return f"""\
+The answer is one expression over the features {", ".join(about)}. What has the smallest value goes first.
+{listed}
+Write + - * /, parentheses, numbers, and {_CALLED}. At most {MOST_NODES} names, numbers and operators. No prose."""
