@@ -7,7 +7,8 @@
     programs:FILE?from=2024-08-01&to=2025-02-01  the problems of a window of dates
     livecodebench:PATH  livecodebench:PATH/ID    LiveCodeBench as in the VPO paper (problems.programs.sets)
     list:FILE                                    the addresses in a file, one per line (problems.address)
-    PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
+    PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file), or one that a
+                                                 plug-in claims (entry points "evo.files")
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     PATH/problem.yaml  PATH/directory            a program of one file or several, scored by a command
                                                  (problems.custom.command)
@@ -231,7 +232,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
         own = [file.name for file in path.parent.glob("initial_program.*")] == [path.name]
         return OpenEvolveProblem(path.parent, sandbox, program=None if own else path.resolve())
     if is_file and path.suffix == ".py":
-        return ScorerFileProblem(path, sandbox)
+        return _open_claimed(path, sandbox) or ScorerFileProblem(path, sandbox)
     if is_file and path.suffix == ".jsonl":
         raise BadAddress(f"{address} is a file of tasks; programs:{address} names its problems")
     if is_file:
@@ -242,6 +243,18 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
         f"there is no problem {address!r}; `evo problems` lists the sets, and a path to a scorer file or an OpenEvolve "
         f"directory works too{hint}"
     )
+
+
+def _open_claimed(path: Path, sandbox: Callable[[], Sandbox]) -> Problem | None:
+    """The problem in a Python file that a plug-in claims: an entry point of "evo.files" has claims(path, code) and
+    open(path, code, sandbox)."""
+    try:
+        code = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None  # the scorer file says so
+    readers = [load_entry_point(point, name) for name, point in find_entry_points("evo.files").items()]
+    opened: Iterator[Problem] = (reader.open(path, code, sandbox) for reader in readers if reader.claims(path, code))
+    return next(opened, None)
 
 
 def _refuse_folder(address: str, folder: Path) -> NoReturn:

@@ -28,17 +28,18 @@ The file runs in another process, each call in a separate fork. Who is at fault 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.apart import AnswerError as AnswerError
 from problems.contract import BadAddress
-from problems.custom.scorer_problem import OPTIONS, ScorerProblem, checked_options, python_spec
+from problems.custom.scorer_problem import OPTIONS, ScorerOptions, ScorerProblem, checked_options, python_spec
 from problems.fingerprint import files_at, files_fingerprint, files_named_by
 from problems.python_syntax import parse_source
 
 if TYPE_CHECKING:
+    from problems.sandbox.contract import EvaluatorSpec
     from problems.sandbox.pool import Sandbox
 
 
@@ -48,9 +49,12 @@ class ScorerFileProblem(ScorerProblem):
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         self.path = path.resolve()
         self.name = str(self.path)
-        options = checked_options(self.name, self.path.parent, _literals(self.path))
-        spec = python_spec(self.path, options, EVO_SCORER_FILE=self.name)
-        super().__init__(self.name, spec, sandbox, options)
+        options = checked_options(self.name, self.path.parent, read_literals(self.path))
+        super().__init__(self.name, self.process(options), sandbox, options)
+
+    def process(self, options: ScorerOptions) -> EvaluatorSpec:
+        """Of the file."""
+        return python_spec(self.path, options, EVO_SCORER_FILE=self.name)
 
     def fingerprint(self) -> str:
         """The fingerprint of the file, of all that `readable` names, and of the files that it can use in its folder."""
@@ -60,8 +64,8 @@ class ScorerFileProblem(ScorerProblem):
         return files_fingerprint(self.path.parent, files)
 
 
-def _literals(path: Path) -> dict[str, Any]:
-    """The options (scorer_problem.OPTIONS) as the file writes them, without running it."""
+def read_literals(path: Path, wanted: Iterable[str] = OPTIONS) -> dict[str, Any]:
+    """The plain values of these names as the file writes them, without running it. Raises BadAddress."""
     try:
         tree = parse_source(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -72,9 +76,10 @@ def _literals(path: Path) -> dict[str, Any]:
         raise BadAddress(f"{path} is not Python: {error}") from None
     values: dict[str, Any] = {}
     for node in tree.body:
-        names = [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
-        for name in set(OPTIONS).intersection(names):
-            assert isinstance(node, ast.Assign)
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for name in set(wanted).intersection(target.id for target in targets if isinstance(target, ast.Name)):
             try:
                 values[name] = ast.literal_eval(node.value)
             except (ValueError, TypeError, SyntaxError):

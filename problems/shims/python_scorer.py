@@ -5,6 +5,7 @@ It stands between the two so that a fault in the user's code comes back with its
 a `score` function in a file and a function of a notebook look alike from outside. It imports only the standard library.
 """
 
+import importlib
 import importlib.util
 import os
 import pickle
@@ -25,6 +26,8 @@ from problems import apart  # noqa: F401  (by which evo.call finds the parent)
 FILE = os.environ["EVO_SCORER_FILE"]
 """The scorer's code; for a function the file that it was written in, which need not exist here."""
 PICKLE = os.environ.get("EVO_SCORER_PICKLE")
+ADAPTER = os.environ.get("EVO_SCORER_ADAPTER")
+"""A module whose adapt(module) makes an object with the names of a scorer file, of a file of another kind."""
 
 _TEXTS = ("<string>", "<answer>", "<candidate>", "<program>", "<solution>")
 """Names of files that code from a text has."""
@@ -36,6 +39,8 @@ def _load() -> Any:
         function = pickle.loads(Path(PICKLE).read_bytes())
         return SimpleNamespace(score=function, batch_scorer=function)
     module: Any = user_file.load(FILE, "scorer_file")
+    if ADAPTER is not None:
+        return importlib.import_module(ADAPTER).adapt(module)
     if any(callable(getattr(module, name, None)) for name in ("score", "batch_scorer")):
         return module
     made = getattr(module, "problem", None)
@@ -64,16 +69,14 @@ def describe() -> dict[str, Any]:
     declared: dict[str, Any] = {"batched": batched}
     for name in ("canonical", "held_out"):
         declared[name] = callable(getattr(_target, name, None))
-    for name in ("statement", "seed_answer"):
-        value = getattr(_target, name, None)
+    for name in ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions"):
+        value: Any = getattr(_target, name, None)
         try:
             value = value() if callable(value) else value
-            declared[name] = list(value) if isinstance(value, tuple) else value
+            as_list = value is not None and (name == "objectives" or isinstance(value, tuple))
+            declared[name] = list(value) if as_list else value
         except Exception as error:
             return user_file.fault(error, FILE)
-    for name in ("objectives", "target", "answer_format", "weights", "directions"):
-        value = getattr(_target, name, None)
-        declared[name] = list(value) if name == "objectives" and value is not None else value
     return declared
 
 

@@ -1,0 +1,118 @@
+"""A user's own simulator: one Python file whose answers are rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from problems import BadAddress, ScorerFault, resolve
+
+FILE = """
+import numpy as np
+features = {"work": "hours of work", "value": "what it is worth"}
+families = {"few": [[(1, 2), (3, 4)]], "many": [[(3, 1), (2, 5), (1, 1)], [(5, 1), (4, 8)]]}
+held_out = {"few": [[(9, 1)]], "many": [[(1, 1), (2, 3)]]}
+def simulate(rule, instance):
+    work, value = np.array(instance).T
+    order = np.argsort(rule(work, value))
+    return float((np.cumsum(work[order]) * value[order]).sum())
+"""
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """The problem in a file that differs from FILE by replacements."""
+
+    def write(*changes):
+        text = FILE
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "mine.py"
+        path.write_text(text)
+        (problem,) = resolve(str(path))
+        return problem
+
+    return write
+
+
+def test_costs_are_the_means_of_families_and_lower_is_better(opened):
+    problem = opened()
+    assert problem.names == ("work", "value") and problem.objectives == ("few", "many")
+    assert problem.seed_answer() == "work" and set(problem.directions.values()) == {"min"}
+    smith = problem.score("(work / value)")
+    assert smith.values == (18.0, (19.0 + 41.0) / 2) and smith.features == {"size": 3.0}
+    assert smith.fitness > problem.score("work").fitness == 0.5 > problem.score("-work/value").fitness
+    assert problem.score_held_out("work/value").values == (9.0, 9.0)
+    assert problem.canonical("```\nwork/value\n```") == problem.canonical("work / value")
+    assert (
+        "  value: what it is worth\n" in problem.statement() and "Lower is better in few, many." in problem.statement()
+    )
+
+
+def test_an_answer_that_is_no_rule_fails(opened):
+    score = opened().score("work + weight")
+    assert score.error.startswith("there is no variable 'weight'; there is work, value") and score.fitness == 0.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["rule(value=value, work=work)", "[rule(w, value=v) for w, v in instance]", "rule(work - value, 0) + rule(0, 0)"],
+)
+def test_a_rule_is_called_with_arrays_or_numbers_by_place_or_by_name(opened, call):
+    assert opened(("rule(work, value)", call)).score("work - value").values == opened().score("work - value").values
+
+
+def test_costs_by_name_and_one_list(opened):
+    by_name = ("return float(", "return {'late': len(instance), 'sum': 0.5} if True else float(")
+    assert opened(by_name).objectives == ("few late", "few sum", "many late", "many sum")
+    one_list = ("families = {", "families = [[(1, 2)], [(2, 3)]]\nheld = {"), ("held_out = ", "held_back = ")
+    assert opened(by_name, *one_list).objectives == ("late", "sum")
+    problem = opened(*one_list)
+    assert problem.objectives == ("cost",) and problem.score("work").values == (4.0,)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("rule(work, value)", "rule(work)"), r"mine.py, line 8: TypeError: rule\(\) takes the features work, value,"),
+        (
+            ("rule(work, value)", "rule(work, worth=value)"),
+            r"line 8: TypeError: rule\(\) takes the features work, value,",
+        ),
+        (("return float", "return 1 / 0 or float"), "mine.py, line 9: ZeroDivisionError"),
+        (("return float", "return np.inf or float"), "returned inf for few; a cost is a finite number"),
+        (("return float", "return {len(instance): 1} or float"), "many.*|returned the costs many 3, then many 2"),
+        (("[[(1, 2), (3, 4)]]", "[]"), "families must be a list of instances, or map each kind"),
+        (('"few": [[(9', '"a few": [[(9'), "held_out has a few, many; families has few, many"),
+    ],
+)
+def test_a_fault_of_the_file_is_one_line_that_says_where(opened, change, says):
+    problem = opened(change)
+    with pytest.raises(ScorerFault, match=says) as fault:
+        problem.score("work")
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            ("features = ", "names = "),
+            "if it defines features, families and simulate.rule, instance.; features is missing",
+        ),
+        (("def simulate", "def run"), "; simulate is missing"),
+        (('"work": ', '"work time": '), "'work time' cannot name a feature"),
+        (('"work": ', '"lambda": '), "'lambda' cannot name a feature"),
+        (('{"work": "hours of work", ', "{'work': 1, "), "features must map names to what they mean"),
+        (("features = {", "features = dict() or {"), "mine.py:3: features must be written out as a plain value"),
+    ],
+)
+def test_a_file_that_lacks_a_name_is_refused_in_one_line(opened, change, says):
+    with pytest.raises(BadAddress, match=says) as refused:
+        opened(change)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_defines_score_stays_a_scorer_file(opened):
+    problem = opened(("def simulate", "def score(answer):\n    return 1.0\ndef simulate"))
+    assert problem.objectives == ("score",)
