@@ -8,8 +8,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from problems.contract import Problem
 from problems.identity import identity
 from problems.maze.board import UnreadableRoute, parse_moves
@@ -18,7 +16,7 @@ from problems.programs.comparison import same_output
 from problems.python_syntax import code_features, strip_fence
 from problems.redaction import redact
 from problems.registry import families, resolve
-from vpo.chain import draw_prefill, parse, write_edits
+from vpo.chain import parse, write_edits
 from vpo.languages.contract import all_dialects
 from vpo.servers.client import read_json
 from vpo.servers.replies import Unreadable, read_reply
@@ -142,7 +140,6 @@ def parsers() -> list[Parser]:
             "identities", lambda text: [identity(text, kind) for kind in ("python", "text", "route", "tagged")], marked
         ),
         Parser("moves of a route", _refusing(parse_moves, UnreadableRoute), ("RRDD", "right, down", "R\nD")),
-        Parser("beginnings", lambda text: draw_prefill(text, "python", np.random.default_rng(1)), marked),
         Parser("outputs of programs", lambda text: same_output(text, "1 2.50\nyes\n"), ("1 2.5\nYES", "0.1\n" * 9)),
         Parser("replies of servers", _reply, (_REPLY, '{"error": {"message": "no"}}', "[]")),
         Parser("hidden secrets", redact, ("postgresql://u:p@h/d http://a@b?key=c Bearer aaaaaaaaaaaaaaaaaaaa", _REPLY)),

@@ -194,7 +194,7 @@ def fill(launched: Any, size: int) -> None:
                 answer = ScoredAnswer(text, identity(text, "python"), problem.score(text))
                 rollout = ScoredRollout(Rollout("", ids, logprobs, ids), (answer,))
                 place = (problem_run.record.id, i - 1, i - 1, i % 5)
-                group = ScoredGroup(*place, None, (), Prompt("prefill"), "prefill", 1, 0, 1.0, (rollout,))
+                group = ScoredGroup(*place, None, (), Prompt("filled"), "filled", 1, 0, 1.0, (rollout,))
                 problem_run.population.add(group, transaction)
                 if problem_run.population.size >= size:
                     break

@@ -299,8 +299,8 @@ def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
         prompts = read_prompts(connection, list({row.group_id for row in rows}))
     for id, group, text, place in rows:
         if id not in first:
-            system, user, prefill = prompts[group]
-            first[id] = Origin(system, user, prefill + text, int(place))
+            system, user, *_ = prompts[group]
+            first[id] = Origin(system, user, text, int(place))
     return first
 
 
@@ -316,7 +316,7 @@ def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     if group is None:
         return None
     with store.read() as connection:
-        system, user, _ = read_prompts(connection, [group])[group]
+        system, user, *_ = read_prompts(connection, [group])[group]
     return Origin(system, user, "", 0)
 
 

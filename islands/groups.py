@@ -87,7 +87,7 @@ def _read_page(store: Store, query: Select[Any]) -> list[tuple[int, ScoredGroup]
 
 
 def read_prompts(connection: Connection, groups: Sequence[int]) -> dict[int, list[str]]:
-    """Group id -> system message, request and prefill."""
+    """Group id -> system message and request; in databases of older versions a third text, which is not used."""
     return {id: json.loads(data) for id, data in _unpacked(connection, groups, PromptText.c.texts).items()}
 
 
@@ -129,7 +129,7 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
 
 
 def _group(row: Any, prompt: list[str], rollouts: list[ScoredRollout]) -> ScoredGroup:
-    system, user, prefill = prompt
+    system, user, *_ = prompt
     return ScoredGroup(
         problem=row.problem_id,
         sequence=row.sequence,
@@ -137,7 +137,7 @@ def _group(row: Any, prompt: list[str], rollouts: list[ScoredRollout]) -> Scored
         island=row.island,
         parent=row.parent_id,
         inspirations=tuple(row.inspirations),
-        prompt=Prompt(user, system, row.stream, prefill),
+        prompt=Prompt(user, system, row.stream),
         policy_version=row.version,
         answers=row.answers,
         seed=row.seed,
@@ -167,7 +167,7 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
             "parent": group.parent,
             "inspirations": list(group.inspirations),
             "policy_version": group.policy_version,
-            "prompt": {"system": group.prompt.system, "user": group.prompt.user, "prefill": group.prompt.prefill}
+            "prompt": {"system": group.prompt.system, "user": group.prompt.user}
             | ({"token_ids": group.rollouts[0].rollout.prompt_ids.tolist()} if tokens and group.rollouts else {}),
             "answers": group.answers,
             "operator": group.operator,

@@ -52,7 +52,7 @@ class GroupWriter:
         )  # fmt: skip
         group_id = tx.connection.execute(_GROUP, row).scalar_one()
         prompt_ids = pack_ids(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
-        texts = plain((group.prompt.system, group.prompt.user, group.prompt.prefill))
+        texts = plain((group.prompt.system, group.prompt.user))
         base, base_texts, base_ids = self._base or (None, None, None)
         packed = dict(texts=pack(texts, base_texts), token_ids=pack(prompt_ids, base_ids))
         tx.connection.execute(_PROMPT, dict(packed, group_id=group_id, base=base))

@@ -24,7 +24,6 @@ class Prompt:
     system: the system message, "" for none
     stream: the random stream of its rollouts (the group's place in the run); two prompts with one stream and
         one seed sample alike, whatever else shares their batch
-    prefill: the beginning of each of its rollouts, which the policy continues and did not sample
     shown: the complete answers in `user`, for policies that change them and read no text: the one to improve
         ("" if there is none), then the others
     max_tokens: of one rollout, if below the policy's limit; None for that limit
@@ -33,7 +32,6 @@ class Prompt:
     user: str
     system: str = ""
     stream: int = 0
-    prefill: str = ""
     shown: tuple[str, ...] = field(default=(), compare=False, repr=False)
     max_tokens: int | None = None
 
@@ -71,7 +69,7 @@ NO_USAGE = Usage(0, 0)
 class Rollout:
     """One sample of a policy.
 
-    text: without special tokens, after its prompt's prefill
+    text: without special tokens
     token_ids: (T,) int32, the sampled tokens, including the end token if it was sampled; empty if the server does not
         return them, and then training cannot use the rollout
     logprobs: (T,) float32, nats, under the policy and temperature that sampled them; empty if there are none

@@ -44,7 +44,7 @@ from problems.contract import Score as ProblemScore
 from problems.objectives import score_values
 from problems.registry import given
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
-from vpo.policies.contract import Policy, PolicyTraits
+from vpo.policies.contract import Policy
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -103,7 +103,6 @@ class ExternalPolicy(Policy):
 
     version, prompt_format = ASK_TELL, "chat"
     temperature = 0.0
-    traits = PolicyTraits(prefill=True)
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
         raise RuntimeError("the answers of this search come from its caller: evo.Search")

@@ -22,7 +22,7 @@ from vpo.policies.address import parse_addresses
 from vpo.policies.checkpoint import trained_answers
 
 OF_THE_ARM = ("policy", "answers", "temperature", "top_p", "max_new_tokens", "device", "dtype", "mixing")
-OF_ITS_PROMPTS = ("show_parent", "fresh", "prefill")
+OF_ITS_PROMPTS = ("show_parent", "fresh")
 
 
 def planned_runs(config: CompareConfig) -> list[PlannedRun]:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
-from evo.config.run import Answers, Count, Fresh, RunConfig, Share, Temperature, TopP
+from evo.config.run import Answers, Count, Fresh, RunConfig, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.address import did_you_mean
@@ -91,7 +91,6 @@ class ArmConfig(StrictModel):
     dtype: str | None = None
     show_parent: bool | None = Field(None, description="Show parents; off: no evolution.")
     fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
-    prefill: Share | None = Field(None, description="The share of prompts that begin the answer.")
     mixing: Literal["bandit", "turns"] | None = Field(None, description="How it chooses between its policies.")
     population: PopulationConfig | None = Field(
         None, description="Settings of this arm's islands, which override those of all arms."

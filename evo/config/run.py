@@ -166,7 +166,6 @@ class PromptConfig(StrictModel):
         description="The share of prompts that show only the task, no parent; auto: the share of answers that were "
         "repeats because a parent was shown.",
     )
-    prefill: Share = Field(0.0, description="The share of prompts that begin the answer with a part of the parent.")
 
 
 class RunConfig(SamplingConfig):
@@ -248,7 +247,6 @@ FLAGS: Mapping[str, str] = {
     "islands": "population.islands",
     "strategy": "population.strategy",
     "fresh": "prompt.fresh",
-    "prefill": "prompt.prefill",
     "train_every": "train.every",
     "train_steps": "train.steps",
     "train_reward": "train.reward",

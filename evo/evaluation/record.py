@@ -23,7 +23,7 @@ from evo.whole_file import write_whole
 from problems.address import name_few
 from problems.contract import Problem
 from problems.scoring import Scorer
-from vpo.policies.address import OF_ITS_PROMPTS, parse_address
+from vpo.policies.address import parse_address
 from vpo.policies.registry import check_policy
 
 Report = Callable[[str, int, int], None]
@@ -47,8 +47,8 @@ async def run_evaluation(
     check_one_policy(config.policy, "evo evaluate asks")
     address = parse_address(config.policy)
     check_policy(address)
-    if unused := address.common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True):
-        warnings.warn(f"evo evaluate shows no parent: ?{' and ?'.join(unused)} change nothing here", stacklevel=2)
+    if address.common.fresh is not None:
+        warnings.warn("evo evaluate shows no parent: ?fresh changes nothing here", stacklevel=2)
     problems = resolve_problems(config)
     config = resolve_address(resolve_settings(config, problems))
     path, total = settings.against, settings.answers_total

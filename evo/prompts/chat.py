@@ -13,7 +13,7 @@ from problems.contract import Problem
 from problems.identity import identity
 from problems.objectives import is_lower, own_values, seeded_objectives
 from problems.types import Prompt, Rollout
-from vpo.chain import Chain, default_max_tokens, draw_prefill, instructions, parse, write_chain, write_edits
+from vpo.chain import Chain, default_max_tokens, instructions, parse, write_chain, write_edits
 
 SYSTEM = (
     "You write better answers to a task than those found so far. Keep exactly to the layout that is asked for and "
@@ -23,8 +23,8 @@ PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that
 
 
 class MessageFormat:
-    """The common part of ordinary models' prompts: which candidates they show, and how an answer is prefilled and
-    read. With `diff` the answers are edits of the parent, or of the seed if no parent is shown."""
+    """The common part of ordinary models' prompts: which candidates they show, and how an answer is read. With `diff`
+    the answers are edits of the parent, or of the seed if no parent is shown."""
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
         self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
@@ -73,13 +73,6 @@ class MessageFormat:
         most = self.config.max_feedback_chars
         return cut(candidate.feedback, most) if most else ""
 
-    def begin_answer(self, selection: Selection, rng: np.random.Generator | None) -> str:
-        """The prefill: the first part of the parent, "" for none."""
-        parent = selection.parent if self.config.show_parent else None
-        if parent is None or parent.error or rng is None or not begins(self.config, rng):
-            return ""
-        return draw_prefill(parent.text, self.problem.answer_format, rng)
-
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         return self._read(rollout.text, selection, truncated=rollout.finish == "length")
 
@@ -124,8 +117,7 @@ class ChatFormat(MessageFormat):
             sections.append("# Other answers found so far\n" + others_shown)
         sections.append(self.request)
         text, texts = "\n\n".join(sections), self.texts_shown(shown, others)
-        begun = self.begin_answer(selection, rng)
-        return Prompt(text, self.system, stream, begun, texts)
+        return Prompt(text, self.system, stream, texts)
 
     def describe(self, candidate: Candidate, shown: Selection, feedback: bool = True) -> str:
         """A candidate as a prompt shows it: its values by name, its feedback, the answer last, in the layout of
@@ -138,11 +130,6 @@ class ChatFormat(MessageFormat):
         if feedback and (told := self.feedback(candidate)):
             lines.append(f"Feedback: {told}")
         return "\n".join([*lines, text])
-
-
-def begins(config: PromptConfig, rng: np.random.Generator) -> bool:
-    """Whether this prompt's answer is begun. Draws once if any may be, so that nothing else moves with the share."""
-    return config.prefill > 0 and rng.random() < config.prefill
 
 
 def cut(text: str, limit: int) -> str:

@@ -39,7 +39,7 @@ class PromptFormat(Protocol):
         """The prompt of a selection.
 
         stream: of the policy's random numbers
-        rng: decides whether the answer is begun, and how far; without one it never is
+        rng: of a format that writes its answers itself; by default it is of the stream
         """
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:

@@ -65,7 +65,7 @@ class OpenEvolveFormat(MessageFormat):
         several = self.answers > 1
         request = "\n\n" + instructions(self.problem.answer_format, self.answers) if several else ""
         texts = self.texts_shown(shown, self.others(shown, self.top))
-        return Prompt(built["user"] + request, built["system"], stream, self.begin_answer(selection, rng), texts)
+        return Prompt(built["user"] + request, built["system"], stream, texts)
 
     def _metrics(self, candidate: Candidate, shown: Selection) -> dict[str, str]:
         """As texts: the sampler rounds numbers to four decimals, and takes all for better when higher."""

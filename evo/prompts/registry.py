@@ -38,8 +38,6 @@ def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFor
     diff = config.diff
     if diff is None:
         diff = bool(settings.get("diff_based_evolution", False)) and answers == 1
-    if diff and config.prefill:
-        raise BadInput("prompt.prefill begins a whole answer; with prompt.diff there is none to begin")
     if diff and answers > 1:
         raise BadInput("prompt.diff edits one parent: it needs --answers 1")
     if diff and problem.answer_format == "route":

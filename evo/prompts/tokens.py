@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.prompts.chat import begins
 from islands.types import NOTHING_SHOWN, Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
@@ -48,15 +46,7 @@ class TokenFormat:
         return Selection(parent if readable else None, (), ())
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        shown = self.select_shown(selection)
-        parent = shown.parent
-        begun = ""
-        if parent is not None and rng is not None and begins(self.config, rng):
-            begun = self.dialect.prefill(self.problem, parent.text, rng)
-        if begun:
-            # the kept part of the parent is visible already: a second copy would only make the prompt longer
-            return Prompt(self._text(replace(shown, parent=None)), stream=stream, prefill=begun)
-        return Prompt(self._text(shown), stream=stream)
+        return Prompt(self._text(self.select_shown(selection)), stream=stream)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         shown = self._text(self.select_shown(selection))

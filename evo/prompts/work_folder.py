@@ -40,7 +40,7 @@ class WorkFolderFormat(MessageFormat):
             ],
         }
         text = json.dumps(request, ensure_ascii=False, indent=1)
-        return Prompt(text, "", stream, "", self.texts_shown(shown, others))
+        return Prompt(text, "", stream, self.texts_shown(shown, others))
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         try:

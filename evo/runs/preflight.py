@@ -13,7 +13,7 @@ from evo.prompts.registry import open_format
 from evo.search.resources import Resources, check_one_policy, problems_at
 from islands.errors import DatabaseUnavailable
 from islands.names import check_name
-from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
+from vpo.policies.address import BUILT_IN, PolicyAddress, PolicySettings, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_base
 from vpo.policies.contract import Price
 from vpo.policies.prompt_formats import is_token_format
@@ -135,7 +135,6 @@ def check_new_training(run: TrainRun, output: str) -> None:
     TrainingDirectory(output).begun(run)
     problems_at([*run.problems, *run.evaluate], 1)
     check_one_policy(run.policy, "evo train trains")
-    named = parse_address(run.policy).common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
-    if run.from_traces and named:
-        raise BadInput(f"stored traces are already sampled: leave out ?{next(iter(named))}= of {run.policy}")
+    if run.from_traces and parse_address(run.policy).common.fresh is not None:
+        raise BadInput(f"stored traces are already sampled: leave out ?fresh= of {run.policy}")
     check_policies([run.policy])

@@ -242,8 +242,6 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
     """The policies that search. Raises BadInput if one cannot be prompted with these problems or trained on them."""
     operators = resources.operators(config, problems)
     for operator in operators:
-        if operator.prompt.prefill and not operator.policy.traits.prefill:
-            raise BadInput(f"policy {operator.address} cannot continue the beginning of an answer: leave out prefill")
         for problem in problems:
             opened = open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
             if len(operators) > 1 and isinstance(opened, TunedFormat):

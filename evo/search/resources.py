@@ -14,7 +14,7 @@ from evo.search.operators import Operator
 from problems.address import grouped
 from problems.contract import Problem
 from problems.scoring import Scorer
-from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
+from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
 
@@ -69,13 +69,12 @@ class Resources:
     def _operator(
         self, address: PolicyAddress, config: RunConfig, problems: Sequence[Problem], alone: bool
     ) -> Operator:
-        """One policy with its settings: the shares of fresh prompts and of begun answers that its address names, and,
+        """One policy with its settings: the share of fresh prompts that its address names, and,
         together with others, chains of the length that it was trained to write."""
-        asked = address.without(*OF_ITS_PROMPTS, "weight")
+        asked = address.without("fresh", "weight")
         changes: dict[str, Any] = {"policy": str(asked)}
-        named = address.common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
-        if named:
-            changes["prompt"] = {**config.prompt.model_dump(), **named}
+        if (fresh := address.common.fresh) is not None:
+            changes["prompt"] = {**config.prompt.model_dump(), "fresh": fresh}
         if not alone:
             answers = trained_answers(address) or config.answers
             total = config.rollouts * config.answers

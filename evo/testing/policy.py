@@ -101,21 +101,6 @@ class PolicyContract:
         assert [base] != samples(self.sample([moved], rollouts=2))
         assert [base] != samples(self.sample([prompt], rollouts=2, seed=6))
 
-    def test_a_rollout_goes_on_from_its_prefill(self) -> None:
-        async def ask(policy: Policy) -> list[list[Rollout]]:
-            if not policy.traits.prefill:
-                return []
-            prompt = self.prompts[0]
-            begun = Prompt(prompt.user, prompt.system, stream=4, prefill="```python\ndef")
-            return await policy.sample([prompt, begun], rollouts=2, answers=1, seed=5)
-
-        plain, begun = use(self.open_policy, ask) or ([], [])
-        for free, rollout in zip(plain, begun, strict=True):
-            assert rollout.text.startswith("```python\ndef")
-            if length := len(free.prompt_ids):
-                assert len(rollout.prompt_ids) > length, "a prefill is a part of the prompt, not of what was sampled"
-                assert (rollout.prompt_ids[: length - 1] == free.prompt_ids[:-1]).all()
-
 
 class TrainablePolicyContract(PolicyContract):
     """For a policy that a trainer may train while it searches."""

@@ -39,10 +39,9 @@ def parent_usage(questions: Sequence[TrainingPrompt], groups: Sequence[ScoredGro
     refined, copied: fitter than the parent shown; its text again
     kept: how much of the parent the answers begin and end with, a mean over those that were written
     refined_chance, kept_chance: the same for the parent that a prompt could have shown
-    Prompts that begin the answer with a part of the parent are left out: what those keep is not the policy's doing.
     """
     pairs = list(zip(questions, groups, strict=True))
-    shown = _shares((q.selection.parent, group) for q, group in pairs if not group.prompt.prefill)
+    shown = _shares((q.selection.parent, group) for q, group in pairs)
     chance = _shares((q.hidden_parent, group) for q, group in pairs)
     return shown | {f"{name}_chance": share for name, share in chance.items() if name != "copied"}
 
@@ -65,8 +64,6 @@ def _shares(pairs: Iterable[tuple[Candidate | None, ScoredGroup]]) -> dict[str, 
 
 MOST_CUT = 0.1
 """The share of replies that the token limit may cut without a warning."""
-BEGUN = 6
-"""A seed that separates the draws of prefilled answers from those of the curriculum."""
 
 
 class OnPolicy(GroupSource):
@@ -104,8 +101,7 @@ class OnPolicy(GroupSource):
         started = time.perf_counter()
         streams = range(step * run.prompts, (step + 1) * run.prompts)
         prompts = [
-            self.styles[q.problem].build(q.selection, stream, np.random.default_rng([run.seed, BEGUN, stream]))
-            for q, stream in zip(questions, streams, strict=True)
+            self.styles[q.problem].build(q.selection, stream) for q, stream in zip(questions, streams, strict=True)
         ]
         version, temperature = self.policy.version, self.policy.temperature
         rollouts = await self.policy.sample(prompts, rollouts=run.rollouts, answers=run.chain, seed=run.seed)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import PromptConfig, RunConfig, complete_trainer
+from evo.config.run import RunConfig, complete_trainer
 from evo.config.train import RESUMABLE, TrainRun, run_and_address
 from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import open_formats
@@ -84,8 +84,7 @@ def _open(
         if run.asked_temperature == 0 and stored is None:
             raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
         policy = _open_policy(run, weights, [*problems, *held_out])
-        begun = PromptConfig(prefill=parse_address(run.policy).common.prefill or 0.0)
-        styles = open_formats(problems, policy, run.chain, begun)
+        styles = open_formats(problems, policy, run.chain)
         open_formats(held_out, policy, run.chain)  # raises if they do not fit together
         if run.lr is None:
             run = run.model_copy(update={"lr": default_rate(policy.prompt_format)})

@@ -168,7 +168,7 @@ def test_export_is_json_in_the_promised_order(searched):
     assert (rollout["answers"], rollout["fitness"], rollout["errors"]) == (["b", "c"], [0.4, 1.0], [None, None])
     assert rollout["rewards"] == [[0.4, 0.4], [1.0, 1.0]] and rollout["candidates"] == [b, c]
     assert rollout["token_ids"] == list(range(7)) and len(rollout["logprobs"]) == 7
-    assert line["prompt"] == {"system": "system", "user": "user", "prefill": "", "token_ids": [0, 1, 2, 3, 4]}
+    assert line["prompt"] == {"system": "system", "user": "user", "token_ids": [0, 1, 2, 3, 4]}
     assert lines[1]["rollouts"][0]["errors"] == ["broken"]
     bare = next(traces.export_groups(store, problem.run_id, tokens=False))
     assert "token_ids" not in bare["rollouts"][0] and "token_ids" not in bare["prompt"]

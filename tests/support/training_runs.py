@@ -49,9 +49,9 @@ def read_metrics(folder, kind="step"):
     return [{k: v for k, v in line.items() if k != "seconds"} for line in lines if line["kind"] == kind]
 
 
-def scored(problem, *answers, error=None, asked=1, begun=""):
+def scored(problem, *answers, error=None, asked=1):
     """A group of one rollout with answers (text, vector), whose fitness is the mean."""
     empty, one = np.zeros(0, np.int32), np.zeros(1, np.int32)
     found = tuple(ScoredAnswer(t, t.encode(), Score(v, sum(v) / len(v), error=error)) for t, v in answers)
     rollout = ScoredRollout(Rollout("", one, np.zeros(1, np.float32), empty), found)
-    return ScoredGroup(problem, 0, 0, 0, None, (), Prompt("", prefill=begun), "v", asked, 0, 1.0, (rollout,))
+    return ScoredGroup(problem, 0, 0, 0, None, (), Prompt(""), "v", asked, 0, 1.0, (rollout,))

@@ -43,7 +43,7 @@ class SamplingParams:
     stops: token ids that end a row (the drawn one is kept)
     pad: a token id for positions that do not matter
     rows, cells: limits on one batch, rows and rows x columns
-    prompt_cells: limit on prompts x their columns, which bounds the memory of prefilling
+    prompt_cells: limit on prompts x their columns, which bounds the memory of computing them
     """
 
     temperature: float

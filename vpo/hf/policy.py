@@ -70,7 +70,7 @@ class TransformersPolicy(Policy):
         self.context = context_of(model.config)
         self.stops = end_tokens(model.generation_config, tokenizer)
         recommended = own_temperature(model.generation_config)
-        self.traits = PolicyTraits(logprobs=True, prefill=True, weights="model", temperature=recommended)
+        self.traits = PolicyTraits(logprobs=True, weights="model", temperature=recommended)
         if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
@@ -198,7 +198,7 @@ class TransformersPolicy(Policy):
                 torch.cuda.empty_cache()
 
     def _rollout(self, prompt: Prompt, request: SampleRequest, drawn: SampledTokens) -> Rollout:
-        text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped, self.prompt_format, prompt.prefill)
+        text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped)
         return Rollout(text, drawn.token_ids, drawn.logprobs, request.prompt, "stop" if drawn.stopped else "length")
 
     def _cells(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -63,15 +63,6 @@ class AnswerGrammar(ABC):
     def _move_to(self, state: torch.Tensor) -> None:
         self._state, self._allowed = state, None
 
-    def state_after(self, words: Iterable[int]) -> list[int]:
-        """The state of the only row after these words, with which a prompt may begin its answer."""
-        import torch
-
-        for word in words:
-            self.advance(torch.tensor([int(word)]))
-        state: list[int] = self._state[0].tolist()
-        return state
-
     def keep(self, rows: torch.Tensor) -> None:
         """Drop all rows but these."""
         self._tables = [table[rows] for table in self._tables]
@@ -114,9 +105,6 @@ class Dialect(Protocol):
 
         Raises ValueError, one line, for problems and numbers of answers outside the language.
         """
-
-    def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
-        """The beginning of the parent's answer, "" if it cannot be cut."""
 
     def read(self, text: str, prompt: str) -> list[str]:
         """The answers of any chain in order, repeats kept, empty ones left out."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from problems.contract import Problem
 from problems.maze.board import Maze, UnreadableRoute, parse_moves, simulate
@@ -24,9 +23,6 @@ from vpo.languages.maze_words import (
     encode_walk,
     grid_of,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 
@@ -55,17 +51,6 @@ class MazeDialect:
         except UnreadableRoute:
             moves = None
         return encode_prompt(board, moves, answers, self.name)
-
-    def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
-        """A chain cut inside its first answer, which walks as `parent` does up to there; "" if the parent is too
-        short to cut."""
-        board = require(problem, MazeProblem, self).maze
-        try:
-            moves = parse_moves(parent)
-        except UnreadableRoute:
-            return ""
-        words = encode_walk(simulate(board, moves), moves, board.size)
-        return " ".join(words[: rng.integers(2, len(words) - 1)]) if len(words) > 3 else ""
 
     def read(self, text: str, prompt: str) -> list[str]:
         return decode_chain(text, prompt)

@@ -137,16 +137,12 @@ class MazeGrammar(AnswerGrammar):
         states: list[list[int]] = []
         for ids in prompts:
             written = [_WORDS[number] for number in ids]
-            end = next((at for at, word in enumerate(written) if word in _REQUESTS), len(written) - 1)
             try:
-                shown = _read(written[: end + 1])
+                shown, answers = _read(written), _REQUESTS[written[-1]]
             except (ValueError, KeyError, IndexError):
                 shown, state = _nothing(), [1, 0, 0, 0, 0, 0]
             else:
-                state = [0, int(shown[0][3]), 0, MOST_NEW, 0, _REQUESTS[written[end]]]
-                if end + 1 < len(ids):
-                    begun = MazeGrammar(words, [ids[: end + 1]], torch.zeros(1, dtype=torch.long))
-                    state = begun.state_after(ids[end + 1 :])
+                state = [0, int(shown[0][3]), 0, MOST_NEW, 0, answers]
             tables.append(shown)
             states.append(state)
         self._words = words

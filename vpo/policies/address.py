@@ -78,22 +78,12 @@ class PolicySettings(BaseModel):
     fresh: float | None = Field(
         None, ge=0.0, le=1.0, description="share of a search's prompts that show the task without a parent"
     )
-    prefill: float | None = Field(
-        None,
-        ge=0.0,
-        le=1.0,
-        description="share of prompts in which the answer begins with a part of the parent",
-    )
     format: str | None = Field(
         None, description="the prompt format that a model is asked in; a checkpoint trained from it keeps it"
     )
     weight: float | None = Field(
         None, gt=0.0, le=1e6, description="of several policies: this one's part of the iterations, relative to others"
     )
-
-
-OF_ITS_PROMPTS = ("fresh", "prefill")
-"""Options that say how a search asks, of no concern to the policy itself."""
 
 
 def newest_checkpoint(folder: Path) -> Path:

@@ -55,7 +55,6 @@ class PolicyTraits:
     """What a policy can do, beside sampling. The defaults suit one without a model.
 
     logprobs: whether rollouts carry token ids and log-probabilities; without them it can search, not train
-    prefill: whether it can begin a rollout with Prompt.prefill
     weights: what TrainablePolicy.update takes: the whole model's, those of a LoRA adapter, or none
     temperature: of sampling, as its model recommends it; None where it does not
     room: tokens that suit a rollout if the user sets no limit, because its model writes more than its answers; 0 where
@@ -66,7 +65,6 @@ class PolicyTraits:
     """
 
     logprobs: bool = False
-    prefill: bool = False
     weights: Literal["none", "model", "adapter"] = "none"
     temperature: float | None = None
     room: int = 0

@@ -59,14 +59,15 @@ def context_of(config: PreTrainedConfig) -> int:
 
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
-    """The prompt's token ids (P,), as the model is conditioned on them: its prefill too."""
+    """The prompt's token ids (P,), as the model is conditioned on them."""
     if prompt_format != "chat":
-        ids = tokenizer(f"{prompt.user} {prompt.prefill}", add_special_tokens=False).input_ids
+        # the space before an answer: a token of its own to some tokenizers, which policies were trained with
+        ids = tokenizer(f"{prompt.user} ", add_special_tokens=False).input_ids
     elif not tokenizer.chat_template:
         plain = "\n\n".join(part for part in (prompt.system, prompt.user, "") if part)
-        ids = tokenizer(plain + prompt.prefill).input_ids
+        ids = tokenizer(plain).input_ids
     else:
-        ids = tokenizer(_chat(tokenizer, prompt) + prompt.prefill, add_special_tokens=False).input_ids
+        ids = tokenizer(_chat(tokenizer, prompt), add_special_tokens=False).input_ids
     return np.asarray(ids, dtype=np.int32)
 
 
@@ -129,15 +130,10 @@ def own_temperature(generation_config: GenerationConfig | None) -> float | None:
     return getattr(generation_config, "temperature", None) or None
 
 
-def decode_rollout(
-    tokenizer: PreTrainedTokenizerBase, ids: npt.NDArray[np.int32], stopped: bool, prompt_format: str, prefill: str
-) -> str:
-    """The text of a rollout, its prefill before what was sampled, without its end token and other special ones."""
+def decode_rollout(tokenizer: PreTrainedTokenizerBase, ids: npt.NDArray[np.int32], stopped: bool) -> str:
+    """The text of a rollout, without its end token and other special ones."""
     kept = ids[:-1] if stopped else ids
-    text = str(tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-    if not prefill:
-        return text
-    return f"{prefill} {text}" if prompt_format != "chat" else prefill + text  # words of a token language stand apart
+    return str(tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def rows_to_score(rollouts: Sequence[Rollout]) -> list[tuple[npt.NDArray[np.int32], int]]:

@@ -29,9 +29,8 @@ from vpo.servers.replies import Reply, TokenCount, Unreadable, read_reply
 from vpo.servers.router import ReplicaLost
 
 CHAT, TOKENS = "/chat/completions", "/completions"
-CONTINUING = ("vllm", "sglang")
-"""Engines, by their name in the model list, that take the last message, where it is the assistant's, as the beginning
-of the answer, and that give token ids; others would refuse to be asked for them, or bill for it."""
+GIVING_IDS = ("vllm", "sglang")
+"""Engines, by their name in the model list, that give token ids; others would refuse to be asked, or bill for it."""
 NO_KEY = "none"
 """Sent where the environment holds no key: servers of one's own mostly ask for none."""
 LIST_SECONDS, POST_SECONDS = 5.0, 300.0
@@ -39,8 +38,7 @@ LONG_PAUSE = 10.0
 """Seconds of a pause that a server asks for which are worth a warning."""
 _CHANGES = 12
 """Refused parameters in one request after which it is given up."""
-_NEEDED = {"model", "messages", "prompt", "stop_token_ids", "ignore_eos", "continue_final_message"}
-_NEEDED |= {"add_generation_prompt", "return_token_ids"}
+_NEEDED = {"model", "messages", "prompt", "stop_token_ids", "ignore_eos", "return_token_ids"}
 _NOT_PARAMETERS = (401, 402, 403, 404, 408, 409, 429)
 _RETRIED = (408, 409, 429)
 
@@ -199,7 +197,7 @@ class Server:
         """One request. Raises Unreadable, openai.APIError."""
         # not by the library's types, because servers' extensions and mistakes are no part of them
         text = await self._client.post(CHAT if self.text is None else TOKENS, body=body, cast_to=str)
-        reply = read_reply(read_json(text), len((prompt.system + prompt.user + prompt.prefill).encode()))
+        reply = read_reply(read_json(text), len((prompt.system + prompt.user).encode()))
         self.reasons |= any(choice.reasoned for choice in reply.choices)
         if any(secret in text for secret in self.endpoint.secrets):
             raise Unreadable("the key itself, which is not to be stored", reply.count)
@@ -231,10 +229,7 @@ class Server:
         messages = [{"role": "user", "content": user}]
         if system:
             messages.insert(0, {"role": "system", "content": system})
-        if not prompt.prefill:
-            return {"messages": messages}
-        messages.append({"role": "assistant", "content": prompt.prefill})
-        return {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
+        return {"messages": messages}
 
     def _open_client(self) -> openai.AsyncOpenAI:
         """A client that warns of long pauses before a retry."""
@@ -297,7 +292,7 @@ def neutral_fields(engine: str, *, chat: bool = True) -> dict[str, Any]:
     from the checkpoint's generation_config.json; llama.cpp has defaults of its own."""
     if engine == "llamacpp":
         return {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0}
-    if engine not in CONTINUING:
+    if engine not in GIVING_IDS:
         return {}
     fields = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
     return fields | ({"chat_template_kwargs": {"enable_thinking": False}} if chat else {})
@@ -314,13 +309,13 @@ class TokenText:
         self.tokenizer, self.prompt_format, self.stops, self.context = tokenizer, prompt_format, stops, context
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
-        """The prompt's token ids (P,), its prefill among them."""
+        """The prompt's token ids (P,)."""
         return encode_prompt(self.tokenizer, self.prompt_format, prompt)
 
-    def decode(self, ids: npt.NDArray[np.int32], prefill: str) -> tuple[str, str]:
-        """(text, its prefill before it; finish) of a rollout's token ids."""
+    def decode(self, ids: npt.NDArray[np.int32]) -> tuple[str, str]:
+        """(text, finish) of a rollout's token ids."""
         stopped = bool(len(ids)) and int(ids[-1]) in self.stops
-        text = decode_rollout(self.tokenizer, ids, stopped, self.prompt_format, prefill)
+        text = decode_rollout(self.tokenizer, ids, stopped)
         return text, "stop" if stopped else "length"
 
 

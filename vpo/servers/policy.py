@@ -24,7 +24,7 @@ from vpo.policies.address import PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
 from vpo.policies.encoding import default_limit
 from vpo.servers.address import Endpoint, endpoint
-from vpo.servers.client import CONTINUING, Capabilities, GroupRequest, Server, TokenText
+from vpo.servers.client import Capabilities, GroupRequest, Server, TokenText
 from vpo.servers.probe import probe_servers
 from vpo.servers.replies import NO_IDS, NO_LOGPROBS, Reply, ReplyChoice, TokenCount
 from vpo.servers.router import Replica, ReplicaLost, ReplicaRouter, together
@@ -65,7 +65,6 @@ class ServedPolicy(Policy):
         effort = endpoint.options.reasoning_effort
         self.traits = PolicyTraits(
             logprobs=can.logprobs,
-            prefill=can.engine in CONTINUING,
             room=self._room(effort is not None and effort != "none") if text is None else 0,
             price=endpoint.options.price,
             remote=True,
@@ -128,7 +127,7 @@ class ServedPolicy(Policy):
         if rollouts > 1 and all(server.takes_n for server in self.servers):
             outcome = await self._request(sampling, request)
             if isinstance(outcome, PolicyUnavailable) or outcome.refused:
-                return self._rollouts([outcome] * rollouts, sampling, prompt.prefill)
+                return self._rollouts([outcome] * rollouts, sampling)
             whole = outcome
             if len(whole.choices) < rollouts:
                 for server in self.servers:
@@ -140,7 +139,7 @@ class ServedPolicy(Policy):
         if not whole.choices:
             sampling.discarded.append(whole.count)
         replies = [whole, *singles] if whole.choices else singles
-        group = self._rollouts(replies, sampling, prompt.prefill)[:rollouts]
+        group = self._rollouts(replies, sampling)[:rollouts]
         self._check_sampling(group)
         return group
 
@@ -176,9 +175,7 @@ class ServedPolicy(Policy):
                 stacklevel=2,
             )
 
-    def _rollouts(
-        self, replies: Sequence[Reply | PolicyUnavailable], sampling: _Sampling, prefill: str
-    ) -> list[Rollout]:
+    def _rollouts(self, replies: Sequence[Reply | PolicyUnavailable], sampling: _Sampling) -> list[Rollout]:
         """Every choice of the replies in order, an empty rollout for a reply without any. A request that failed is a
         rollout with a fault if others of the group were answered, or the server answers other groups.
 
@@ -197,16 +194,16 @@ class ServedPolicy(Policy):
             for number, choice in enumerate(reply.choices or (_EMPTY,)):
                 count = reply.count if number == 0 else TokenCount(estimated=reply.count.estimated)
                 usage = self._price(replace(count, completion=choice.tokens))
-                rollouts.append(self._rollout(choice, prompt_ids, usage, prefill))
+                rollouts.append(self._rollout(choice, prompt_ids, usage))
         discarded = self._price(*sampling.discarded)
         if discarded != NO_USAGE:
             rollouts[0] = replace(rollouts[0], usage=discarded + (rollouts[0].usage or NO_USAGE))
         return rollouts
 
-    def _rollout(self, choice: ReplyChoice, prompt_ids: Any, usage: Usage, prefill: str) -> Rollout:
-        text, finish = prefill + choice.text, choice.finish
+    def _rollout(self, choice: ReplyChoice, prompt_ids: Any, usage: Usage) -> Rollout:
+        text, finish = choice.text, choice.finish
         if self._text is not None and len(choice.token_ids):
-            text, finish = self._text.decode(choice.token_ids, prefill)
+            text, finish = self._text.decode(choice.token_ids)
         logprobs = choice.logprobs if self.traits.logprobs else NO_LOGPROBS
         if self.traits.logprobs and self.temperature == 0.0:
             logprobs = np.zeros_like(logprobs)  # it could draw nothing else

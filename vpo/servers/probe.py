@@ -14,7 +14,7 @@ from problems.contract import BadAddress
 from vpo.servers.address import HOSTED, Endpoint
 from vpo.servers.client import (
     CHAT,
-    CONTINUING,
+    GIVING_IDS,
     TOKENS,
     Capabilities,
     connection,
@@ -86,7 +86,7 @@ def probe_server(endpoint: Endpoint, temperature: float, top_p: float, tokens: b
             return Capabilities()
         engine, context = str(card.get("owned_by") or "").lower(), card.get("max_model_len")
         context = context if isinstance(context, int) and context > 0 else None
-        if engine not in CONTINUING or options.logprobs == "off":
+        if engine not in GIVING_IDS or options.logprobs == "off":
             return Capabilities(engine, context=context)
         with_ids, exact = _probe_logprobs(client, endpoint, engine, temperature, top_p, tokens)
         return Capabilities(engine, with_ids, with_ids and exact, context)

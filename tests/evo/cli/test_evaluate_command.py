@@ -54,8 +54,8 @@ def test_options_of_the_address_are_what_is_put_on_record(here, capsys):
 
 def test_options_that_an_evaluation_has_no_use_for_are_named(here, capsys):
     arguments = ["evaluate", "maze:test", "--limit", "1", "--answers-total", "1", "--plain", "--policy"]
-    with pytest.warns(UserWarning, match=r"\?fresh and \?prefill change nothing here"):
-        assert evo(capsys, *arguments, "scripted:random-route?fresh=0.5&prefill=0.2")[0] == 0
+    with pytest.warns(UserWarning, match=r"\?fresh changes nothing here"):
+        assert evo(capsys, *arguments, "scripted:random-route?fresh=0.5")[0] == 0
     with warnings.catch_warnings(record=True) as said:
         assert evo(capsys, *arguments, "scripted:random-route?temperature=1")[0] == 0
     assert not [one for one in said if "change nothing" in str(one.message)]

@@ -39,12 +39,12 @@ def test_a_reference_is_replaced_wherever_it_stands(here):
 
 
 def test_several_policies_of_a_search_are_references_each_with_their_options(here):
-    asked = "embedded:base, ${vpo}?temperature=0.7,${base}?prefill=1"
+    asked = "embedded:base, ${vpo}?temperature=0.7,${base}?fresh=1"
     found = read_pipeline(written(GOOD.replace('policy: "${vpo}", iterations', f'policy: "{asked}", iterations')))
     found = found.stages["found"]
     assert found.reads == ("vpo", "base")
     given = replace_references(found.given, {"vpo": "V", "base": "B"}.get)
-    assert given["policy"] == "embedded:base,V?temperature=0.7,B?prefill=1"
+    assert given["policy"] == "embedded:base,V?temperature=0.7,B?fresh=1"
 
 
 def test_a_filter_of_an_evaluation_stands_for_problems(here):

@@ -96,8 +96,6 @@ def test_an_answer_is_a_line(problem, text, finish, answers):
 def test_what_it_cannot_show_is_one_line(problem):
     with pytest.raises(BadInput, match="is for formula: problems, not for maze:test/0"):
         opened(resolve("maze:test/0")[0])
-    with pytest.raises(BadInput, match=r"has no prompt\.prefill"):
-        opened(problem, prefill=0.5)
 
 
 def test_a_model_is_asked_in_the_format_of_its_address(tmp_path):

@@ -113,42 +113,6 @@ def test_the_maze_language_shows_a_parent_that_worked_and_no_other():
     assert len(shown.split()) > len(alone.split())
 
 
-def test_an_answer_is_begun_with_a_part_of_the_parent_and_read_whole():
-    from problems.maze.board import parse_moves
-    from problems.registry import resolve
-    from vpo.languages.maze_words import decode_chain
-
-    (maze,) = resolve("maze:test/0")
-    parent = candidate(2, "UUDDUUDDUUDD", rewards=(0, 0, 0, 0))
-    style = TokenFormat(maze, PromptConfig(prefill=1.0), 3, "maze-compact")
-    rng = np.random.default_rng(0)
-    built = [style.build(Selection(parent, (), ()), 0, rng) for _ in range(60)]
-    alone = style.build(Selection(None, (), ()), 0, rng)
-    assert {one.user for one in built} == {alone.user} and not alone.prefill
-    kept = {decode_chain(one.prefill)[0] for one in built}
-    moves = parse_moves(parent.text)
-    assert all(moves.startswith(one) and len(one) < len(moves) for one in kept) and len(kept) > 4
-    assert not style.build(Selection(parent, (), ()), 0).prefill, "nothing is drawn without a generator"
-
-    program = candidate(1, "import math\n\ndef f(x):\n    y = 2 * x\n    return y", rewards=(0.3,))
-    english = open_format(PythonProblem(), "chat", PromptConfig(prefill=1.0), 1)
-    begun = {english.build(Selection(program, (), ()), 0, rng).prefill for _ in range(40)}
-    assert begun == {
-        "```python\nimport math\n\n",
-        "```python\nimport math\n\ndef f(x):\n",
-        "```python\nimport math\n\ndef f(x):\n    y = 2 * x\n",
-    }
-    text = "```python\nimport math\n\ndef f(x):\n    return 3\n```"
-    assert list(english.parse(rollout(text), Selection(program, (), ())).answers) == [
-        "import math\n\ndef f(x):\n    return 3"
-    ]
-    half = open_format(PythonProblem(), "chat", PromptConfig(prefill=0.5), 1)
-    share = np.mean([bool(half.build(Selection(program, (), ()), 0, rng).prefill) for _ in range(400)])
-    assert 0.4 < share < 0.6
-    failed = candidate(1, program.text, rewards=(0.0,), error="wrong")
-    assert not english.build(Selection(failed, (), ()), 0, rng).prefill
-
-
 def test_an_openevolve_directory_is_asked_in_its_own_templates(tmp_path):
     from evo.prompts.openevolve import OpenEvolveFormat
 

@@ -121,13 +121,13 @@ def test_operators_share_a_search_and_one_seed_gives_one_run_resumed_or_not(tmp_
 
 def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
     parts = shared.Resources()
-    settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4&prefill=0.5", rollouts=2)
+    settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4&fresh=0.5", rollouts=2)
     problems = parts.problems(settings)
     operators = parts.operators(settings, problems)
     asyncio.run(parts.close())
     assert [(one.rollouts, one.answers) for one in operators] == [(2, 3), (6, 1), (2, 3)]
     assert [one.policy.temperature for one in operators] == [1.0, 1.0, 1.4]
-    assert [one.prompt.prefill for one in operators] == [0.0, 0.0, 0.5]
+    assert [one.prompt.fresh for one in operators] == ["auto", "auto", 0.5]
 
 
 def test_a_share_of_fresh_prompts_shows_nothing_and_is_recorded_so(tmp_path):

@@ -10,8 +10,8 @@ from islands.types import NOTHING_SHOWN, Candidate, Selection
 PARENT = Candidate(0, "RRDD", (1.0,), 0.5, {}, None, None, 0, 0, None)
 
 
-def group(*answers, asked=2, begun=""):
-    return scored(0, *((text, (fitness,)) for text, fitness in answers), asked=asked, begun=begun)
+def group(*answers, asked=2):
+    return scored(0, *((text, (fitness,)) for text, fitness in answers), asked=asked)
 
 
 def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
@@ -31,13 +31,6 @@ def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
         "refined_chance": 0.5, "kept_chance": pytest.approx(0.125),
     }  # fmt: skip
     assert parent_usage([first], [group()]) == {}
-
-
-def test_what_was_begun_for_the_policy_is_not_its_doing():
-    shown = TrainingPrompt(0, Selection(PARENT, (), ()))
-    begun, own = group(("RRDD", 0.5), begun="RR"), group(("LLLL", 0.1))
-    assert parent_usage([shown, shown], [begun, own])["kept"] == 0.0
-    assert parent_usage([shown], [begun]) == {}
 
 
 def test_missing_answers_are_asked_for_all_the_same():

@@ -133,8 +133,8 @@ def test_settings_that_do_not_go_together(changes, said):
 
 
 def test_options_of_the_address_decide_the_prompts_and_outlive_a_resume(tmp_path):
-    """Few problems, so that a step asks again what the step before answered; every answer is begun from then on."""
-    policy = f"{SMALL_POLICY}?temperature=0.7&fresh=0&prefill=1"
+    """Few problems, so that a step asks again what the step before answered; every prompt has a parent from then on."""
+    policy = f"{SMALL_POLICY}?temperature=0.7&fresh=0"
     run = settings(policy=policy, parents=0.0, problems=["maze:train/0-1"], evaluate=[], steps=3, save_every=1)
 
     begun = begin(run, str(tmp_path / "cut"), "")
@@ -145,16 +145,12 @@ def test_options_of_the_address_decide_the_prompts_and_outlive_a_resume(tmp_path
     assert again.policy.temperature == 0.7
     rest = asked(again)
     trained(again)
-    assert not any(prompt.prefill for prompt in first[0]) and any(prompt.prefill for prompt in first[1])
-    assert any(prompt.prefill for prompt in rest[0])
+    shown = [any(" par " in prompt.user for prompt in step) for step in first + rest]
+    assert shown == [False, True, True]
     whole = begin(run, str(tmp_path / "whole"), "")
     every = asked(whole)
     trained(whole)
     assert every == first + rest
-    plain = begin(settings(policy=SMALL_POLICY, parents=1.0, evaluate=[], steps=2), str(tmp_path / "plain"), "")
-    every = asked(plain)
-    trained(plain)
-    assert len(every) == 2 and not any(prompt.prefill for step in every for prompt in step)
 
 
 def asked(training):
@@ -236,7 +232,7 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["vpo", "maze:train", "--rollouts", "1", "-o", "x"], "nothing to compare"),
         (["vpo", "maze:train", "--policy", f"{SMALL_POLICY}?temperature=0", "-o", "x"], "at temperature 0"),
         (["vpo", "maze:train", "--policy", "embedded:base,embedded:vpo", "-o", "x"], "trains one policy, not"),
-        (["vpo", "--from-traces", "r", "--policy", "embedded:base?prefill=1", "-o", "x"], "leave out ?prefill="),
+        (["vpo", "--from-traces", "r", "--policy", "embedded:base?fresh=1", "-o", "x"], "leave out ?fresh="),
         (["pass_at_k", "maze:train", "-o", "x"], "use it with reward solve"),
         (["gdpo", "maze:train", "--reward", "solve", "-o", "x"], "gdpo has no goals to reach"),
         (["vpo", "maze:train", "--reward", "solve", "-o", "x"], "--parents-from archive:RUN"),

@@ -1,6 +1,6 @@
 """Answers of the format `tagged`: VPO's `<response_i>` blocks around fields in tags."""
 
-from vpo.chain import draw_prefill, instructions, parse
+from vpo.chain import instructions, parse
 
 A, B = "<think>x</think>\n<response>hi</response>", "<support>1, 2</support>\n<answer>Rome</answer>"
 
@@ -49,11 +49,6 @@ def test_a_thought_that_the_template_opened_is_opened_again():
     assert read("so</think>\n<response>hi</response>", 1).answers == ("<think>so</think>\n<response>hi</response>",)
 
 
-def test_the_request_names_the_tags_and_a_begun_answer_is_read():
-    import numpy as np
-
+def test_the_request_names_the_tags():
     assert "<response_1>" not in instructions("tagged", 1) and "its tags included" in instructions("tagged", 1)
     assert "<response_3> and </response_3>" in instructions("tagged", 3)
-    begun = draw_prefill(B, "tagged", np.random.default_rng(0))
-    assert begun.startswith("<response_1><support>1")
-    assert read(begun + " x</response_1>", 1).answers[0].startswith("<support>1")

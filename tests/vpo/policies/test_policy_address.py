@@ -61,7 +61,7 @@ def test_common_options_set_every_kind_of_policy(plain: str, llama) -> None:
         asyncio.run(policy.close())
 
 
-@pytest.mark.parametrize("option", ["temperature=-1", "top_p=2", "max_tokens=0", "prefill=2", "threads=none"])
+@pytest.mark.parametrize("option", ["temperature=-1", "top_p=2", "max_tokens=0", "fresh=2", "threads=none"])
 @pytest.mark.parametrize("plain", ["embedded:base", "scripted:mutate", "vllm:some/model", "openai:m@http://h"])
 def test_a_wrong_common_option_is_one_line_for_every_kind(plain: str, option: str) -> None:
     with pytest.raises(BadAddress, match=f"option {option.partition('=')[0]}") as caught:
@@ -71,17 +71,17 @@ def test_a_wrong_common_option_is_one_line_for_every_kind(plain: str, option: st
 
 def test_options_of_a_lone_policy_and_of_operators_mean_the_same() -> None:
     problems = resolve("maze:test", limit=1)
-    asked = "scripted:mutate?temperature=0.5&prefill=0.25"
+    asked = "scripted:mutate?temperature=0.5&fresh=0.25"
     for text in (asked, f"{asked},scripted:echo"):
         shared = Resources()
         first = shared.operators(RunConfig(problems=["maze:test"], policy=text, rollouts=2, answers=1), problems)[0]
-        assert first.policy.temperature == 0.5 and first.prompt.prefill == 0.25
+        assert first.policy.temperature == 0.5 and first.prompt.fresh == 0.25
         asyncio.run(shared.close())
 
 
 def test_operators_that_differ_in_their_prompts_alone_share_a_policy() -> None:
     problems = resolve("maze:test", limit=1)
-    text = "scripted:mutate?prefill=0.25,scripted:mutate,scripted:mutate?temperature=0.5"
+    text = "scripted:mutate?fresh=0.25,scripted:mutate,scripted:mutate?temperature=0.5"
     shared = Resources()
     policies = [operator.policy for operator in shared.operators(RunConfig(policy=text), problems)]
     assert policies[0] is policies[1] and policies[0] is not policies[2]

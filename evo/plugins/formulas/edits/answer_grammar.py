@@ -38,13 +38,12 @@ _OPEN, _PLACE, _PREFIX, _FREE = range(4)
 @dataclass(frozen=True)
 class _Shown:
     """What a prompt's words say. sizes, places: by word, its nodes in an answer and the parent's node that it means (-1
-    if none); parent: nodes; begun: the answer's words that the prompt ends with"""
+    if none); parent: nodes"""
 
     sizes: Sequence[int]
     places: Sequence[int]
     parent: int
     answers: int
-    begun: Sequence[int]
 
 
 def _length_of_prefix(words: Sequence[str]) -> int:
@@ -60,9 +59,8 @@ def _length_of_prefix(words: Sequence[str]) -> int:
 def _read(ids: npt.NDArray[np.int32]) -> _Shown:
     """Raises ValueError for what is no prompt of the language."""
     words = [w.WORDS[number] for number in ids]
-    end = next((at for at, word in enumerate(words) if word in _REQUESTS), None)
-    if end is None:
-        raise ValueError("a prompt without a number of answers")
+    if not words or words[-1] not in _REQUESTS:
+        raise ValueError("a prompt without a number of answers at its end")
     sizes, places = [_NEVER] * len(w.WORDS), [-1] * len(w.WORDS)
     of_rows = takewhile(lambda word: word not in _BESIDE_ROWS, words)
     for word in (*_FUNCTIONS, *w.NUMBERS, *w.CONSTANTS, *(word for word in of_rows if word in w.VARIABLES)):
@@ -73,13 +71,13 @@ def _read(ids: npt.NDArray[np.int32]) -> _Shown:
         parent = len(written)
         for place, node in enumerate(w.NODES[:parent]):
             sizes[_ID[node]], places[_ID[node]] = _length_of_prefix(written[place:]), place
-    for at, name in enumerate(words[:end]):
+    for at, name in enumerate(words[:-1]):
         if name in w.TERMS:
-            sizes[_ID[name]] = _length_of_prefix(words[at + 1 : end])
+            sizes[_ID[name]] = _length_of_prefix(words[at + 1 : -1])
         elif name in w.OTHERS and words[at - 1] == w.AT:
             meant = _ID[words[at + 1]]
             sizes[_ID[name]], places[_ID[name]] = sizes[meant], places[meant]
-    return _Shown(sizes, places, parent, _REQUESTS[words[end]], [int(number) for number in ids[end + 1 :]])
+    return _Shown(sizes, places, parent, _REQUESTS[words[-1]])
 
 
 class FormulaGrammar(AnswerGrammar):
@@ -96,15 +94,12 @@ class FormulaGrammar(AnswerGrammar):
             try:
                 shown = _read(ids)
             except ValueError:
-                shown = _Shown([0] * len(w.WORDS), [-1] * len(w.WORDS), 0, 0, ())
+                shown = _Shown([0] * len(w.WORDS), [-1] * len(w.WORDS), 0, 0)
                 states.append([_FREE, 0, 0, 0, 0, -1, 0])
             else:
                 states.append([_OPEN, 0, 0, 0, shown.answers, -1, shown.parent])
             sizes.append(shown.sizes)
             places.append(shown.places)
-            if shown.begun:
-                begun = FormulaGrammar([ids[: len(ids) - len(shown.begun)]], torch.zeros(1, dtype=torch.long))
-                states[-1] = begun.state_after(shown.begun)
         device = row.device
         self._arity = torch.tensor([_ARITY.get(word, 0) for word in w.WORDS], device=device)
         # Columns: what the row waits for; missing prefix words; words and nodes that are left; answers that are left;

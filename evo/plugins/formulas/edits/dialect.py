@@ -16,8 +16,6 @@ from problems.contract import Problem
 from vpo.languages.contract import require
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from evo.plugins.formulas.edits.answer_grammar import FormulaGrammar
 
 FORMULA_FORMAT = "formula-edit"
@@ -43,16 +41,6 @@ class FormulaDialect:
 
     def prompt(self, problem: Problem, parent: str, answers: int) -> str:
         return encode_prompt(require(problem, FormulaProblem, self), parent, answers)
-
-    def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
-        """The beginning of the parent, written as a whole formula."""
-        table = require(problem, FormulaProblem, self)
-        shown = read_prompt(encode_prompt(table, "", 1))
-        try:
-            written = None if shown is None else encode_answer(parse(parent, table.names), shown)
-        except FormulaError:
-            written = None
-        return " ".join([words.ANSWER, *written[: rng.integers(1, len(written))]]) if written and written[1:] else ""
 
     def read(self, text: str, prompt: str) -> list[str]:
         return decode_chain(text, prompt)

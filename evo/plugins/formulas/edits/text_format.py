@@ -50,8 +50,6 @@ class FormulaTextFormat:
     def __init__(self, problem: Problem, config: PromptConfig, answers: int) -> None:
         if not isinstance(problem, FormulaProblem):
             raise BadInput(f"the prompt format formula-text is for formula: problems, not for {problem.name}")
-        if config.prefill:
-            raise BadInput("the prompt format formula-text has no prompt.prefill")
         self.problem, self.answers = problem, answers
         self._words = open_format(problem, FORMULA_FORMAT, config, answers)  # whose prompts it rewrites
 
