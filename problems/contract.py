@@ -116,6 +116,7 @@ class Problem(ABC):
     resources: what scoring an answer takes (problems.scoring); empty if undeclared
     execution: one of EXECUTIONS
     source, licence: its origin and its terms in a few words; "" if unknown
+    default_policy: the address of the policy that searches it where the user names none; "" for random edits
     fault: why the problem cannot be scored at all, None if it can; `score` raises it
     """
 
@@ -133,6 +134,7 @@ class Problem(ABC):
     execution: str = "unknown"
     source: str = ""
     licence: str = ""
+    default_policy: str = ""
     fault: ScorerFault | None = None
 
     @abstractmethod

@@ -71,6 +71,10 @@ def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     if named:
         warnings.warn(f"No --policy given; using the models of config.yaml: {named[0]}", stacklevel=2)
         return config.model_copy(update={"policy": named[0]})
+    own = {problem.default_policy for problem in problems}
+    if len(own) == 1 and (policy := own.pop()):
+        warnings.warn(f"No --policy given; using {policy} for {other}", stacklevel=2)
+        return config.model_copy(update={"policy": policy})
     used = f"No --policy given; using {WITHOUT_MODEL} (random edits of numbers and programs, no model) for {other}"
     warnings.warn(f"{used}. Choose a model by a hub id, a directory or openai:MODEL@URL", stacklevel=2)
     return config.model_copy(update={"policy": WITHOUT_MODEL})

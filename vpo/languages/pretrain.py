@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from vpo.languages.contract import DIALECT_KEY, MOST_ANSWERS, PAD, STOP, UNKNOWN
+from vpo.languages.contract import DIALECT_KEY, MOST_ANSWERS, PAD, STOP, UNKNOWN, open_dialect
 from vpo.languages.maze_lessons import Lesson, Lessons
-from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, SIZES, cell_of, most_tokens, vocabulary
+from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, SIZES, cell_of, vocabulary
 from vpo.training.checkpoint import save_checkpoint
 from vpo.training.config import Precision
 from vpo.training.optimizer import uses_bf16_autocast
@@ -166,7 +166,7 @@ def build_tokenizer(dialect: str) -> PreTrainedTokenizerFast:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = vocabulary(dialect)
+    words = open_dialect(dialect).vocabulary()
     core = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
@@ -184,7 +184,7 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str) ->
     """A fresh Llama of `width` with `layers` layers in float32, with starting weights in which near cells are near."""
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-    words = vocabulary(dialect)
+    words = open_dialect(dialect).vocabulary()
     config = LlamaConfig(
         vocab_size=len(words),
         hidden_size=width,
@@ -204,13 +204,14 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-        _place_cells(model, words, SIZES[dialect][-1])
+        if dialect in SIZES:
+            _place_cells(model, words, SIZES[dialect][-1])
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,
         top_k=0,
         top_p=1.0,
-        max_new_tokens=most_tokens(MOST_ANSWERS),
+        max_new_tokens=open_dialect(dialect).most_tokens(MOST_ANSWERS),
         pad_token_id=config.pad_token_id,
         eos_token_id=config.eos_token_id,
     )

@@ -98,6 +98,10 @@ class Formula:
             values[place] = float(constant)
         return Formula(self.codes, tuple(values))
 
+    def freeze(self) -> Formula:
+        """The formula with all of its numbers fixed."""
+        return Formula(tuple(FIXED if code == CONSTANT else code for code in self.codes), self.values)
+
     def subtree(self, root: int) -> tuple[int, int]:
         """Begin and end (exclusive) in `codes` of the subtree whose last code is at `root`."""
         begin, missing = root, 1
@@ -365,7 +369,8 @@ def write(
         return text, _SIGN if text.startswith("-") else _ATOM
 
     def write_function(code: int, parts: list[tuple[str, int]]) -> tuple[str, int]:
-        return _write_binary(code, *parts, calls) if len(parts) == 2 else _write_unary(code, parts[0], calls)
+        first, *second = parts
+        return _write_binary(code, first, second[0], calls) if second else _write_unary(code, first, calls)
 
     return formula.fold(lambda index: (names[index], _ATOM), write_value, write_function)[0]
 

@@ -25,14 +25,17 @@ _EXPONENTS = (1, 1, 1, 1, 2, 2, -1, -1, -2, 3)
 class Variation:
     """Draws and changes formulas over some variables and functions.
 
+    unary_share: how often a node of a random tree is a function of one argument
     indices: of the variables; functions: codes that may occur; rng: of the search
     """
+
+    unary_share = 0.25
 
     def __init__(self, indices: Sequence[int], functions: Iterable[int], rng: random.Random) -> None:
         self.indices, self.rng = list(indices), rng
         allowed = set(functions)
-        self.binary = [code for code in (g.ADD, g.SUB, g.MUL, g.DIV) if code in allowed]
-        self.unary = [code for code in sorted(allowed) if g.NEG < code < CONSTANT]
+        self.binary = [code for code in (g.ADD, g.SUB, g.MUL, g.DIV, g.MIN, g.MAX) if code in allowed]
+        self.unary = [code for code in sorted(allowed) if code > g.NEG and arity(code) == 1]
         self.outer = [code for code in self.unary if code not in (g.SQUARE, g.CUBE)]
         self.divides = g.DIV in allowed
         self.powers = g.POW in allowed
@@ -54,7 +57,7 @@ class Variation:
         draw = self.rng.random()
         if depth <= 1 or draw < 0.15:
             return self.leaf()
-        if draw < 0.4 and self.unary:
+        if draw < 0.15 + self.unary_share and self.unary:
             return apply(self.rng.choice(self.unary), self.tree(depth - 1))
         if self.powers and draw > 0.97:
             return apply(g.POW, self.tree(depth - 1), self.leaf())

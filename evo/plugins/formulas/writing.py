@@ -92,7 +92,7 @@ def to_sympy(formula: Formula, names: Sequence[str], real: bool = True, digits: 
         **{g.LOG: sympy.log, g.SQRT: sympy.sqrt, g.ABS: sympy.Abs, g.NEG: lambda a: -a},
         **{g.SQUARE: lambda a: a**2, g.CUBE: lambda a: a**3},
         **{g.ADD: lambda a, b: a + b, g.SUB: lambda a, b: a - b, g.MUL: lambda a, b: a * b},
-        **{g.DIV: lambda a, b: a / b, g.POW: lambda a, b: a**b},
+        **{g.DIV: lambda a, b: a / b, g.POW: lambda a, b: a**b, g.MIN: sympy.Min, g.MAX: sympy.Max},
     }
     symbols = [sympy.Symbol(name, real=True) if real else sympy.Symbol(name) for name in names]
     return formula.fold(

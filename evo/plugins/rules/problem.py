@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -42,11 +42,8 @@ class RuleProblem(RuleTask, Problem):
 
     @cached_property
     def metrics(self) -> tuple[Objective, ...]:  # type: ignore[override]
-        seed = self.costs(parse_rule(self.seed, self.names))
-        return tuple(
-            Objective(family, True, float(cost), float(cost))
-            for family, cost in zip(self.objectives, seed, strict=True)
-        )
+        seed = _costs(self, parse_rule(self.seed, self.names), False)
+        return tuple(Objective(family, True, cost, cost) for family, cost in zip(self.objectives, seed, strict=True))
 
     def statement(self) -> str:
         return f"{self.task}\n\n{describe(self.about)}"
@@ -75,6 +72,12 @@ class RuleProblem(RuleTask, Problem):
             rule = parse_rule(answer, self.names)
         except FormulaError as fault:
             return Score.failure(len(self.objectives), str(fault), f"{fault}. Write one expression.")
-        values = tuple(map(float, self.costs(rule, held_out)))
+        values = _costs(self, rule, held_out)
         rewards = tuple(one.reward(value) for one, value in zip(self.metrics, values, strict=True))
         return Score(rewards, float(np.mean(rewards)), {"size": float(rule.size)}, values=values)
+
+
+@lru_cache(maxsize=8192)
+def _costs(problem: RuleProblem, rule: Formula, held_out: bool) -> tuple[float, ...]:
+    """Kept, so that nothing is simulated again for a prompt or an equal answer."""
+    return tuple(map(float, problem.costs(rule, held_out)))

@@ -27,9 +27,12 @@ class RuleTask:
     """What operators and prompts need to know of a problem whose answers are rules.
 
     about: what each feature is, by its name; the order is that of the formula's variables
+    kinds: a word of the language a family (evo.plugins.formulas.edits.words.KINDS); "other" for each if empty
     """
 
     about: Mapping[str, str]
+    kinds: tuple[str, ...] = ()
+    default_policy = "scripted:gp"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,7 +42,7 @@ class RuleTask:
 
 def parse_rule(text: str, names: tuple[str, ...]) -> Formula:
     """The rule that a text says. Raises FormulaError, one line, also for functions and sizes that a rule has not."""
-    rule = parse(text, names)
+    rule = parse(text, names).freeze()
     if rule.size > MOST_NODES:
         raise FormulaError(f"the rule has {rule.size} nodes; at most {MOST_NODES} are read")
     for code in rule.codes:
@@ -51,7 +54,7 @@ def parse_rule(text: str, names: tuple[str, ...]) -> Formula:
 def canonical_rule(text: str, names: tuple[str, ...]) -> str:
     """The rule as the grammar writes it; other texts without white space around them."""
     try:
-        return write(parse(text, names), names)
+        return write(parse(text, names).freeze(), names)
     except FormulaError:
         return text.replace("\r\n", "\n").strip()
 

@@ -1,4 +1,5 @@
-"""Each folder in evo/plugins can be deleted: the core and its tests work without it, and its other plug-ins too."""
+"""Each folder in evo/plugins can be deleted: the core and its tests work without it, and its other plug-ins too, save
+those that NEEDED_BY names."""
 
 import os
 import shutil
@@ -11,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PLUGINS = sorted(path.name for path in (ROOT / "evo" / "plugins").iterdir() if (path / "__init__.py").exists())
 ADDRESSES = {"formulas": "formula:small/0", "maths": "maths:kissing_number", "text_tasks": "musique:synthetic/0"}
+NEEDED_BY = {"formulas": ("rules",)}
 PARTS = ("evo", "islands", "problems", "vpo", "tests", "bench", "docs", "examples", "pyproject.toml", "mkdocs.yml",
          "README.md", "CONTRIBUTING.md", "CHANGELOG.md")  # fmt: skip
 SUBSET = ("tests/structure/test_rules.py", "tests/problems/test_registry.py", "tests/evo/cli/test_tables.py")
@@ -37,13 +39,15 @@ def run(folder, *arguments, most=600):
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_the_core_works_without_it(plugin, copy):
     assert run(copy, "-m", "evo", "problems", ADDRESSES[plugin]).returncode == 0
-    shutil.rmtree(copy / "evo" / "plugins" / plugin)
+    gone_too = (plugin, *NEEDED_BY.get(plugin, ()))
+    for name in gone_too:
+        shutil.rmtree(copy / "evo" / "plugins" / name)
     where = run(copy, "-c", "import evo; print(evo.__file__)").stdout.strip()
     assert where == str(copy / "evo" / "__init__.py")
     listed = run(copy, "-m", "evo", "problems")
     assert listed.returncode == 0, listed.stderr
     for other, address in ADDRESSES.items():
-        assert (f"{address.partition(':')[0]}:" in listed.stdout) == (other != plugin)
+        assert (f"{address.partition(':')[0]}:" in listed.stdout) == (other not in gone_too)
     assert ("  fit " in run(copy, "-m", "evo", "--help").stdout) == (plugin != "formulas")
     gone = run(copy, "-m", "evo", "problems", ADDRESSES[plugin])
     assert gone.returncode == 2 and len(gone.stderr.splitlines()) == 1 and "there is no problem" in gone.stderr

@@ -20,13 +20,12 @@ import numpy.typing as npt
 import torch
 
 from evo.plugins.formulas.edits import words as w
-from evo.plugins.formulas.grammar import arity
+from evo.plugins.formulas.grammar import MIN, arity
 from vpo.languages.contract import MOST_ANSWERS, PARENT, STOP, AnswerGrammar
 
 _ID = {word: number for number, word in enumerate(w.WORDS)}
 _REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
 _ARITY = {word: arity(code) for word, code in w.CODES.items()}
-_FUNCTIONS = tuple(word for word, arguments in _ARITY.items() if arguments)
 _BESIDE_ROWS = frozenset((PARENT, w.AT, *_REQUESTS))
 """The words that end the part of a prompt about the rows."""
 _NEVER = 10_000
@@ -56,14 +55,14 @@ def _length_of_prefix(words: Sequence[str]) -> int:
     raise ValueError("a formula without an end")
 
 
-def _read(ids: npt.NDArray[np.int32]) -> _Shown:
-    """Raises ValueError for what is no prompt of the language."""
+def _read(ids: npt.NDArray[np.int32], functions: Sequence[str]) -> _Shown:
+    """functions: words of those that may be in an answer. Raises ValueError for what is no prompt of the language."""
     words = [w.WORDS[number] for number in ids]
     if not words or words[-1] not in _REQUESTS:
         raise ValueError("a prompt without a number of answers at its end")
     sizes, places = [_NEVER] * len(w.WORDS), [-1] * len(w.WORDS)
     of_rows = takewhile(lambda word: word not in _BESIDE_ROWS, words)
-    for word in (*_FUNCTIONS, *w.NUMBERS, *w.CONSTANTS, *(word for word in of_rows if word in w.VARIABLES)):
+    for word in (*functions, *w.NUMBERS, *w.CONSTANTS, *(word for word in of_rows if word in w.VARIABLES)):
         sizes[_ID[word]] = 1
     parent = 0
     if PARENT in words:
@@ -84,7 +83,12 @@ class FormulaGrammar(AnswerGrammar):
     """The grammar of rows that are being written.
 
     A row whose prompt is not of the language, or that has left it, may have any word.
+
+    functions: the words of those that may be in an answer; most_nodes: of the formula that it makes
     """
+
+    functions: Sequence[str] = w.FUNCTION_WORDS[:MIN]
+    most_nodes = w.MOST_NODES
 
     def __init__(self, prompts: Sequence[npt.NDArray[np.int32]], row: torch.Tensor) -> None:
         sizes: list[Sequence[int]] = []
@@ -92,7 +96,7 @@ class FormulaGrammar(AnswerGrammar):
         states: list[list[int]] = []
         for ids in prompts:
             try:
-                shown = _read(ids)
+                shown = _read(ids, self.functions)
             except ValueError:
                 shown = _Shown([0] * len(w.WORDS), [-1] * len(w.WORDS), 0, 0)
                 states.append([_FREE, 0, 0, 0, 0, -1, 0])
@@ -132,7 +136,8 @@ class FormulaGrammar(AnswerGrammar):
         then = torch.where(to_place, _PLACE, torch.where(writes & (missing == 0), _OPEN, _PREFIX))
         then = torch.where(~legal | (waits == _FREE) | (tokens == _ID[STOP]), _FREE, then)
         words = torch.where(writes, words - 1, w.MOST_WORDS)
-        nodes = torch.where(places, w.MOST_NODES - parent + size, torch.where(writes, nodes - size, w.MOST_NODES))
+        most = self.most_nodes
+        nodes = torch.where(places, most - parent + size, torch.where(writes, nodes - size, most))
         answers = answers - opens.long()
         place = torch.where(places, meant, -1)
         self._move_to(torch.stack([then, missing, words, nodes, answers, place, parent], dim=1))

@@ -53,7 +53,7 @@ class FormulaDialect:
         chain: list[str] = []
         for answer in answers:
             try:
-                written = encode_answer(parse(answer, shown.names), shown)
+                written = encode_answer(shown.read(answer), shown)
             except FormulaError:
                 return None
             if written is None:

@@ -79,19 +79,25 @@ def _word(code: int, numbers: Iterator[float]) -> str:
         return f"x{code - VARIABLE + 1}"
     if code >= CONSTANT:
         return w.word_of_number(next(numbers), code == FIXED)
-    return f"f:{w.FUNCTION_WORDS[code]}"
+    return w.FUNCTION_WORDS[code]
 
 
 @dataclass(frozen=True)
 class ShownFormula:
     """What a prompt shows. parent: None if there is none; spans: of its nodes; terms: by name; called: the place of the
-    node that has a name"""
+    node that has a name; exact: whether numbers stay as they are written"""
 
     names: tuple[str, ...]
     parent: Formula | None
     spans: tuple[tuple[int, int], ...]
     terms: Mapping[str, Formula]
     called: Mapping[str, int]
+    exact: bool = False
+
+    def read(self, text: str) -> Formula:
+        """The formula that a text says. Raises FormulaError."""
+        formula = parse(text, self.names)
+        return formula.freeze() if self.exact else formula
 
     def place_of(self, word: str) -> int | None:
         """The parent's node that a word means."""
@@ -144,7 +150,8 @@ def read_prefix(words: Sequence[str], shown: ShownFormula | None = None) -> Form
 
 def _leaf(word: str, shown: ShownFormula | None) -> Formula | None:
     if (number := w.number_of_word(word)) is not None:
-        return Formula((number[0],), (number[1],))
+        formula = Formula((number[0],), (number[1],))
+        return formula.freeze() if shown is not None and shown.exact else formula
     if shown is None:
         return None
     if word in shown.terms:
@@ -169,6 +176,7 @@ def read_prompt(prompt: str) -> ShownFormula | None:
     names = tuple(head.split(","))
     try:
         parent = parse(text, names) if text else None
+        parent = parent.freeze() if parent is not None and w.RULE in words else parent
     except FormulaError:
         return None
     terms: dict[str, Formula] = {}
@@ -178,7 +186,8 @@ def read_prompt(prompt: str) -> ShownFormula | None:
             terms[word] = term
         elif word == w.AT and at + 2 < len(words) and words[at + 1] in w.OTHERS and words[at + 2] in _PLACES:
             called[words[at + 1]] = _PLACES[words[at + 2]]
-    return ShownFormula(names, parent, tuple(nodes(parent)) if parent is not None else (), terms, called)
+    spans = tuple(nodes(parent)) if parent is not None else ()
+    return ShownFormula(names, parent, spans, terms, called, w.RULE in words)
 
 
 def decode_chain(text: str, prompt: str) -> list[str]:
@@ -269,5 +278,5 @@ def _written(formula: Formula, known: Mapping[Skeleton, str], summand: bool, lin
     scaled = code == g.MUL and any(each.codes == (CONSTANT,) for each in arguments)
     adds = code in (g.ADD, g.SUB, g.NEG)
     parts = [_written(each, known, adds or (summand and scaled), linear and (adds or scaled)) for each in arguments]
-    words = prefix_words(formula)[:1] if not arguments else [f"f:{w.FUNCTION_WORDS[code]}"]
+    words = prefix_words(formula)[:1] if not arguments else [w.FUNCTION_WORDS[code]]
     return [*words, *(word for part in parts for word in part)]

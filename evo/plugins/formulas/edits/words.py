@@ -7,7 +7,8 @@ import math
 from evo.plugins.formulas.grammar import CONSTANT, FIXED, FUNCTIONS, MIN, VARIABLE, write_number
 from vpo.languages.contract import MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
 
-MOST_VARIABLES = 9
+MOST_VARIABLES, MOST_FEATURES = 9, 16
+"""Of a table, and of a rule."""
 MOST_NODES = 45
 """Nodes of a parent that has words, and of an answer."""
 MOST_WORDS = 40
@@ -15,7 +16,7 @@ MOST_WORDS = 40
 ANSWER, ERRORS, AT = ">", "err", "at"
 HEADER = "of:"
 """Begins a prompt's first word, which the policy does not know: names of the variables, and the parent as text."""
-VARIABLES = tuple(f"x{i}" for i in range(1, MOST_VARIABLES + 1))
+VARIABLES = tuple(f"x{i}" for i in range(1, MOST_FEATURES + 1))
 NUMBERS = ("1", "2", "3", "4", "5", "6", "pi", "e")
 """Fixed numbers; others are written as constants."""
 RATIO, SMALLEST, LARGEST = 3.0, -3, 5
@@ -44,16 +45,21 @@ LEVELS = 20
 QUALITY = tuple(f"e{k}" for k in range(LEVELS + 1))
 SIGNS = ("pos", "neg", "mix")
 SIZES = tuple(f"r{k}" for k in range(-4, 8))
-FUNCTION_WORDS = tuple(each.name for each in FUNCTIONS[:MIN])
+FUNCTION_WORDS = tuple(f"f:{each.name}" for each in FUNCTIONS)
+RULE = "rule"
+"""Opens the prompts of rules (evo/plugins/rules), whose numbers stay as they are written."""
+KINDS = ("makespan", "bottleneck", "flow", "loose", "tight", "other")
+"""Of the families of instances on which a rule is measured."""
 WORDS = (
     *(PAD, UNKNOWN, STOP, ANSWER, PARENT, ERRORS, AT, "y"),
     *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),
     *(*LINKS, *TERMS, *OTHERS, *EXPLAINED, *QUALITY, *SIGNS, *SIZES),
-    *(*(f"f:{name}" for name in FUNCTION_WORDS), *VARIABLES, *NUMBERS, *CONSTANTS, *NODES),
+    *(*FUNCTION_WORDS[:MIN], *VARIABLES[:MOST_VARIABLES], *NUMBERS, *CONSTANTS, *NODES),
+    *(RULE, *FUNCTION_WORDS[MIN:], *VARIABLES[MOST_VARIABLES:], *KINDS),  # only in those of rules
 )
 """Every token, in the order of its id."""
 CODES: dict[str, int] = {
-    **{f"f:{name}": code for code, name in enumerate(FUNCTION_WORDS)},
+    **{name: code for code, name in enumerate(FUNCTION_WORDS)},
     **{name: VARIABLE + index for index, name in enumerate(VARIABLES)},
 }
 

@@ -1,0 +1,102 @@
+"""`rule-edit`, the language of policies for rules: that of formulas (evo.plugins.formulas.edits.language) with other
+prompts.
+
+    of:p,w=p/(w+1) rule x1 x2           the names and the parent (one word, unknown to the policy), the features
+    loose tight                         what the families of instances are, by words.KINDS
+    par n0 f:/ n1 x1 n2 f:+ n3 x2 ...   the parent, its nodes counted
+    err e3 e5                           how low its cost is on each family: e3 as the seed's, e20 half of it
+    m2                                  the number of answers requested; the prompt ends here
+    > n2 f:max x2 c+1 > n0 x1 <eos>     the chain: a node of the parent and what replaces it
+
+Numbers stay as they are written: 1 to 6, or a power of 3. Those of the parent's subtrees are exact.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evo.plugins.formulas.edits import words as w
+from evo.plugins.formulas.edits.dialect import FormulaDialect
+from evo.plugins.formulas.edits.language import prefix_words, write_header
+from evo.plugins.formulas.grammar import Formula, FormulaError, parse
+from evo.plugins.rules.rule import RuleTask, parse_rule
+from problems.contract import Problem
+from vpo.languages.contract import MOST_ANSWERS, PARENT
+
+if TYPE_CHECKING:
+    from evo.plugins.rules.rule_grammar import RuleGrammar
+
+RULE_FORMAT = "rule-edit"
+CHECKPOINT = Path(__file__).parent / "checkpoint"
+COST_EDGES = (0.5, 0.6, *(k / 100 for k in range(70, 101, 2)), 1.05, 1.2)
+"""Between the levels of a cost, which is measured by the seed's."""
+NEAR = 0.2
+"""By what share of itself a number of an answer may differ from the word that teaches it."""
+
+
+@dataclass
+class RuleDialect(FormulaDialect):
+    name: str = RULE_FORMAT
+    speaks_of: str = "priority rules (rules:)"
+    example: str = "rules:jobshop/0"
+    checkpoints: Mapping[str, Path] = field(
+        default_factory=lambda: {"rules": CHECKPOINT} if CHECKPOINT.is_dir() else {}
+    )
+
+    def understands(self, problem: Problem) -> bool:
+        return isinstance(problem, RuleTask)
+
+    def prompt(self, problem: Problem, parent: str, answers: int) -> str:
+        if not isinstance(problem, RuleTask):
+            raise ValueError(f"{problem.name}: {self.name} is about {self.speaks_of}")
+        if not 1 <= answers <= MOST_ANSWERS:
+            raise ValueError(f"the language writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
+        names = problem.names
+        if len(names) > w.MOST_FEATURES:
+            raise ValueError(f"the language has words for at most {w.MOST_FEATURES} features, not {len(names)}")
+        rule: Formula | None = None
+        kinds = problem.kinds or (w.KINDS[-1],) * len(problem.objectives)
+        words = [w.RULE, *w.VARIABLES[: len(names)], *kinds]
+        try:
+            rule = parse_rule(parent, names)
+        except FormulaError:
+            pass
+        else:
+            nodes = zip(w.NODES, prefix_words(rule), strict=False)
+            words += [PARENT, *(word for pair in nodes for word in pair), w.ERRORS, *_levels(problem, parent)]
+        return " ".join([write_header(names, rule), *words, f"m{answers}"])
+
+    def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
+        """The chain; None also if the words of numbers are too far from the numbers."""
+        text = super().write(problem, answers, prompt)
+        if text is None or not isinstance(problem, RuleTask):
+            return None
+        pairs = zip(answers, self.read(text, prompt), strict=True)
+        return text if all(_near(parse(a, problem.names), parse(b, problem.names)) for a, b in pairs) else None
+
+    @property
+    def grammar(self) -> type[RuleGrammar]:
+        from evo.plugins.rules.rule_grammar import RuleGrammar
+
+        return RuleGrammar
+
+
+def _near(rule: Formula, other: Formula) -> bool:
+    return np.allclose(sorted(rule.values), sorted(other.values), rtol=NEAR, atol=0)
+
+
+@lru_cache(maxsize=8192)
+def _levels(problem: Problem, parent: str) -> tuple[str, ...]:
+    """One word a family. A cost is known by its reward, s / (s + cost)."""
+    ratios = [1 / max(reward, 1e-9) - 1 for reward in problem.score(parent).rewards]
+    return tuple(w.QUALITY[w.LEVELS - bisect_left(COST_EDGES, round(ratio, 9))] for ratio in ratios)
+
+
+DIALECT = RuleDialect()
