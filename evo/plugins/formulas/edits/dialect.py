@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evo.plugins.formulas.edits import words
 from evo.plugins.formulas.edits.language import decode_chain, encode_answer, read_prompt
 from evo.plugins.formulas.edits.sketch import encode_prompt
-from evo.plugins.formulas.grammar import FormulaError, parse
+from evo.plugins.formulas.grammar import FormulaError
 from evo.plugins.formulas.problem import FormulaProblem
 from problems.contract import Problem
 from vpo.languages.contract import require
