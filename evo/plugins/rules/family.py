@@ -1,0 +1,52 @@
+"""The family `rules:`: priority rules for simulators.
+
+rules:jobshop/0-9  rules:makespan/0-9  rules:binpacking/0-9    to search on; as many instances twice are held out
+rules:jobshop-train/0-199  rules:binpacking-train/0-199        smaller ones with other seeds, to learn from
+rules:jobshop-test/0-4  rules:binpacking-test/0-4              larger ones or more with other seeds, to report
+rules:taillard                                                 ta01 to ta80
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from problems.address import parse_place
+from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
+
+if TYPE_CHECKING:
+    from evo.plugins.rules.simulated import SimulatedProblem
+
+_OWN, _UNIFORM = "own generator, after Taillard (1993)", "own generator, after Beasley's OR-Library"
+_SETS: dict[str, tuple[int, str, str, str]] = {
+    "jobshop": (10, "rules for job shops in which makespan, flow or tardiness counts", _OWN, "Apache-2.0"),
+    "jobshop-train": (200, "the same and makespan alone by turns, small, to learn from", _OWN, "Apache-2.0"),
+    "jobshop-test": (5, "rules for larger job shops", _OWN, "Apache-2.0"),
+    "makespan": (10, "rules for job shops from 15x15 to 30x20", _OWN, "Apache-2.0"),
+    "taillard": (1, "rules for ta01 to ta80, against the best known", "Taillard (1993)", "facts"),
+    "binpacking": (10, "rules for online bin packing, 120 to 10,000 items", _UNIFORM, "Apache-2.0"),
+    "binpacking-train": (200, "rules for online bin packing, 60 to 1,000 items", _UNIFORM, "Apache-2.0"),
+    "binpacking-test": (5, "rules for online bin packing, more instances", _UNIFORM, "Apache-2.0"),
+}
+"""By name: how many problems it has, what they are, their source and its licence."""
+
+
+class RuleFamily(ProblemFamily):
+    """`rules:SET` and `rules:SET/INDEX`."""
+
+    name = "rules"
+    example = "rules:jobshop-train/0"
+
+    def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[SimulatedProblem]:
+        address = parse_place(self.name, rest, {})
+        if address.path not in _SETS:
+            raise unknown_set(f"rules:{address.path}", [f"rules:{name}" for name in _SETS])
+        places = chosen(f"rules:{address.path}", address.index or None, _SETS[address.path][0], limit)
+        from evo.plugins.rules.sets import make_problem  # numba takes a while, and may be missing
+
+        return [make_problem(address.path, place) for place in places]
+
+    def sets(self) -> list[ProblemSet]:
+        return [ProblemSet(f"rules:{name}", text, count, (), *terms) for name, (count, text, *terms) in _SETS.items()]
+
+
+FAMILY = RuleFamily()
