@@ -49,7 +49,8 @@ class Shops:
     def costs(self, codes: Ints, numbers: Floats) -> Floats:
         """(n,) in percent."""
         results = run_shops(codes, numbers, self.times, self.machines, self.release, self.due)
-        return np.asarray(100 * (results[:, self.measure] / self.bound - self.base))
+        costs: Floats = 100 * (results[:, self.measure] / self.bound - self.base)
+        return costs
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ class ShopFamily:
 def lower_bounds(times: Floats, machines: Ints) -> Floats:
     """(n,) the longest job or the busiest machine of each instance."""
     loads = [np.where(machines == one, times, 0.0).sum((1, 2)) for one in range(machines.shape[2])]
-    return np.maximum(np.max(loads, axis=0), times.sum(2).max(1))
+    bounds: Floats = np.maximum(np.max(loads, axis=0), times.sum(2).max(1))
+    return bounds
 
 
 _BOUND = "makespan above the lower bound (the longest job, the busiest machine)"
