@@ -16,7 +16,7 @@ from typing import Protocol
 class Objective:
     """lower: whether a lower value is better; scale: the value that counts .5 then
     seed: the value of the seed answer, None if it is unknown
-    whole: whether the reward of this objective is the fitness
+    whole: whether the reward of this objective is the fitness; weight: of its reward, where that is a weighted mean
     """
 
     name: str
@@ -24,6 +24,7 @@ class Objective:
     scale: float = 1.0
     seed: float | None = None
     whole: bool = False
+    weight: float = 1.0
 
     def reward(self, value: float) -> float:
         """scale / (scale + value) if lower is better, and 1 - value / scale below 0: it falls as the value rises and

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import check_run_name, database
 from evo.errors import BadInput
+from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
 from evo.report.page import write_report
 from evo.report.terminal import as_dict as comparison_dict
@@ -111,6 +112,17 @@ class RunResult(StoredResult):
     def best_answer(self) -> Answer:
         """The best answer of a run of one problem. Raises ValueError for several problems, or no valid answer."""
         return only_answer(self.name, len(self.problems), self.best)
+
+    def sets(self, k: int | None = None) -> list[AnswerSet]:
+        """Of each problem the set of at most k answers that is best if each objective counts its best member, with its
+        scores on held-out cases. k: as the run's `set`, by default. Raises ValueError for k < 1.
+
+        Example:
+            portfolio = result.sets(3)[0]
+            portfolio.value, [member.text for member in portfolio.members]
+        """
+        with Store.open(self.db, read_only=True) as store:
+            return choose_sets(store, [store.run(self.name)], k, held_out=True)
 
     @property
     def solved(self) -> int:

@@ -147,6 +147,7 @@ _SAMPLING_KEYS = ("answers", "seed", "limit", "temperature", "top_p", "max_new_t
 _CHANGED: dict[str, dict[str, Any]] = {
     "fresh": {"metavar": "SHARE|auto", "type": str},
     "train_check": {"metavar": "SET"},
+    "set": {"metavar": "K"},
 }
 _SECTIONS = [
     flag(RunConfig, key, "--" + name.replace("_", "-"), **_CHANGED.get(name, {})) for name, key in FLAGS.items()

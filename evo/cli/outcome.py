@@ -13,6 +13,7 @@ from rich.markup import escape
 from evo.api.drive import ComparisonOutcome
 from evo.cli.options import OutputOptions, format_arguments, print_json, print_table
 from evo.errors import INTERRUPTED
+from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.runs.finish import SearchOutcome
 from evo.search.status import clock, describe_errors, describe_usage
 from evo.tui.numbers import rate
@@ -20,7 +21,7 @@ from evo.values import write_number, write_values
 from islands.store import Store
 from problems.objectives import Objective
 
-SHOWN_PROBLEMS = 30
+SHOWN_PROBLEMS, SHOWN_SETS = 30, 3
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
 
 
@@ -36,7 +37,7 @@ def report(
         failure, interrupted = None, outcome.interrupted
     else:
         if output.as_json:
-            print_json(outcome.summary)
+            print_json({**outcome.summary, "sets": [found.as_dict() for found in _read_sets(outcome, output.db)]})
         else:
             _print_search(outcome, output.db, console)
         faults, failure, interrupted = outcome.faults, outcome.failure, outcome.outcome == "interrupted"
@@ -69,7 +70,7 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
 
 
 def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
-    summary, named = outcome.summary, format_arguments(outcome.run, db)
+    summary, named, sets = outcome.summary, format_arguments(outcome.run, db), _read_sets(outcome, db)
     problems = summary.get("problems", [])
     rows = [_make_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
     print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
@@ -95,15 +96,27 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
         for reason, count in unscored["reasons"].items():
             console.print(f"  {count:,} x {' '.join(reason.split())[:200]}", soft_wrap=True, markup=False)
         console.print(f"  a reply: {' '.join(unscored['reply'].split())[:200]}", soft_wrap=True, markup=False)
-    elif summary["groups"] and not any(problem["improved"] for problem in problems):
+    elif summary["groups"] and not sets and not any(problem["improved"] for problem in problems):
         told = "nothing was earned: no answer is better than what the search began with"
         console.print(told, style="yellow", soft_wrap=True)
     if summary.get("sandbox") == "none":
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)
+    for found in sets[:SHOWN_SETS]:
+        from evo.report.terminal import print_set  # intervals: scipy
+
+        print_set(console, found)
     if outcome.outcome != "done":
         console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
     console.print(f"Next: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
+
+
+def _read_sets(outcome: SearchOutcome, db: str) -> list[AnswerSet]:
+    """The best set of each problem, if the run was to show them."""
+    if outcome.config is None or outcome.config.set_size is None:
+        return []
+    with Store.open(db, read_only=True) as store:
+        return choose_sets(store, [store.run(outcome.run)], held_out=True)
 
 
 def _print_training(outcome: SearchOutcome, console: Console) -> None:

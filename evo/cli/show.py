@@ -15,6 +15,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from evo.cli.flags import flag
 from evo.cli.options import (
     WIDE,
     db_option,
@@ -25,6 +26,7 @@ from evo.cli.options import (
     print_table,
 )
 from evo.comparison.operators import operator_dict
+from evo.config.run import RunConfig
 from evo.errors import BadInput, at_file
 from evo.progress.answer import (
     Statement,
@@ -36,6 +38,7 @@ from evo.progress.answer import (
     score_held_out,
     verify_best,
 )
+from evo.progress.answer_set import choose_sets
 from evo.progress.model import Progress
 from evo.progress.training import TrainingProgress, is_training
 from evo.search.status import clock, describe_usage, format_time
@@ -105,6 +108,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
     comparison = progress.comparison
     operators = progress.operators[comparison.arms[0].name]
     saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
+    sets = choose_sets(store, [run])
     if as_json:
         shown: dict[str, Any] = {
             "name": run.name,
@@ -134,6 +138,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
                 }
                 for problem, candidate in best_answers
             ],
+            "sets": [found.as_dict() for found in sets],
         }
         print_json(shown)
         return
@@ -192,9 +197,11 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         if (known := best_known_of(problem)) is not None:
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {standing}", soft_wrap=True)
+    if details or sets:
+        from evo.report.terminal import print_operators, print_set  # intervals: scipy
+    for found in sets:
+        print_set(console, found)
     if details:
-        from evo.report.terminal import print_operators  # intervals: scipy
-
         labelled = [replace(operator, label=operator.policy) for operator in operators]
         print_operators(console, {run.name: labelled}, crossed_seeds=comparison.crossed_seeds)
     if len(versions) > 1:
@@ -333,9 +340,10 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
     is_flag=True,
     help="Choose among the answers that were the best at some time, by their held-out score (the scorer's held_out).",
 )
+@flag(RunConfig, "set_size", "--set", metavar="K", help="Print the best set of K answers too, or write it with -o.")
 @db_option
 @json_option
-def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) -> None:
+def best(name: str, output: str | None, held_out: bool, set_size: int | None, db: str, as_json: bool) -> None:
     """Print the best answer of each problem of RUN, or write it with -o. A comparison counts as one
     run: the best answer of any of its runs."""
     with Store.open(db, read_only=True) as store:
@@ -343,18 +351,29 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
         best_answers = find_best(store, runs)
         if held_out:
             best_answers = [choose_held_out(store, run, problem) for run, problem, _ in best_answers]
+        sets = choose_sets(store, runs, set_size, held_out=True)
     if not best_answers:
         raise BadInput(f"run {name} holds no problems")
-    tested = {candidate.id: score_held_out(problem, candidate) for _, problem, candidate in best_answers if candidate}
+    tested = {
+        candidate.id: next(iter(score_held_out(problem, [candidate])), None)
+        for _, problem, candidate in best_answers
+        if candidate
+    }
     rows = []
     for run, problem, candidate in best_answers:
         row = {**best_as_dict(problem, candidate), "best_known": best_known_of(problem)}
         if candidate and (test := tested[candidate.id]):
             tested_as = as_dict(problem.metrics, test)
             row["held_out"] = {key: tested_as[key] for key in ("fitness", "values", "rewards")} | {"error": test.error}
+        if its := [found.as_dict() for found in sets if found.problem.index == problem.index]:
+            row["set"] = its[0]
         rows.append(row if len(runs) == 1 else {**row, "run": run.name})
     if output is not None:
-        click.echo(_write(rows, [problem.answer_format for _, problem, _ in best_answers], output))
+        formats = [problem.answer_format for _, problem, _ in best_answers]
+        if set_size is not None:
+            members = [(found.problem, member) for found in sets for member in found.members]
+            rows, formats = [best_as_dict(*each) for each in members], [each.answer_format for each, _ in members]
+        click.echo(_write(rows, formats, output))
     elif as_json:
         print_json(rows)
     else:
@@ -371,6 +390,10 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
                 plain = [replace(one, seed=None) for one in problem.metrics]  # the seed's are of the other cases
                 click.echo(f"# held out: {write_scored(plain, test)}{fault}")
             click.echo(candidate.text.rstrip("\n"))
+        for found in sets:
+            from evo.report.terminal import print_set  # intervals: scipy
+
+            print_set(open_console(), found, whole=True)
 
 
 def find_best(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, ProblemRecord, Candidate | None]]:
@@ -396,7 +419,7 @@ def _write(rows: list[dict[str, Any]], formats: list[str], output: str) -> str:
         files[path] = answered[0]["answer"].rstrip("\n") + "\n"
         told = f"fitness {answered[0]['fitness']:.6g}"
     elif path.suffix and not path.is_dir():
-        raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
+        raise BadInput(f"-o {output}: there are {len(rows)} answers; name a directory or a FILE.jsonl")
     else:
         taken: set[str] = set()
         for row, answer_format in zip(rows, formats, strict=True):

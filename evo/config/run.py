@@ -201,6 +201,11 @@ class RunConfig(SamplingConfig):
     patience: Count | None = Field(
         None, description="Stop a problem after this many iterations in a row without a better best answer."
     )
+    set_size: Answers | None = Field(
+        None,
+        description="Show at the end the set of at most K answers that is best if each objective counts its best "
+        "member, as for a portfolio of rules.",
+    )
     start: list[str] = Field(
         default_factory=list,
         description="Further answers to start from: a file, or the archives of a run. May be given several times.",
@@ -246,6 +251,7 @@ class RunConfig(SamplingConfig):
 FLAGS: Mapping[str, str] = {
     "islands": "population.islands",
     "strategy": "population.strategy",
+    "set": "set_size",
     "fresh": "prompt.fresh",
     "train_every": "train.every",
     "train_steps": "train.steps",
@@ -254,7 +260,7 @@ FLAGS: Mapping[str, str] = {
     "lr": "train.lr",
     "kl": "train.kl",
 }
-"""Flags that set a key of a section of a run's settings."""
+"""Flags that set a key of another name, mostly of a section of a run's settings."""
 
 
 def load_config(path: str | RunConfig | None, overrides: Mapping[str, Any]) -> RunConfig:

@@ -191,16 +191,16 @@ MOST_CHOICES = 50
 _CACHE_BYTES = 1 << 24
 
 
-def score_held_out(record: ProblemRecord, candidate: Candidate) -> Score | None:
-    """The Score of a candidate on the held-out cases of its problem, a fault of the scorer as its error; None if the
-    problem has none, or has changed since the search. Takes as long as scoring an answer."""
+def score_held_out(record: ProblemRecord, candidates: Sequence[Candidate]) -> list[Score]:
+    """The Scores of candidates on the held-out cases of their problem, a fault of the scorer as the error; none if the
+    problem has no such cases, or has changed since the search. Takes as long as scoring the answers."""
     try:
         problem = _holding_out(record)
-        return None if problem is None else problem.score_held_out(candidate.text)
+        return [] if problem is None else [problem.score_held_out(candidate.text) for candidate in candidates]
     except (BadInput, BadAddress):
-        return None
+        return []
     except ScorerFault as fault:
-        return Score.failure(len(record.objectives), f"fault of the scorer: {fault}")
+        return [Score.failure(len(record.objectives), f"fault of the scorer: {fault}")] * len(candidates)
 
 
 def choose_held_out(
@@ -220,7 +220,10 @@ def choose_held_out(
 
 def _holding_out(record: ProblemRecord) -> Problem | None:
     file = Path(record.address)
-    if not file.is_file() or b"held_out" not in file.read_bytes():
+    if not file.is_file():
+        named = problem_of(record)
+        return named if named is not None and named.holds_out else None
+    if b"held_out" not in file.read_bytes():
         return None  # opening a problem scores its seed
     (problem,) = resolve(record.address)
     if record.fingerprint not in (None, problem.fingerprint()):

@@ -32,6 +32,7 @@ from evo.comparison.summary import (
     verdicts_of,
 )
 from evo.progress.answer import NO_ORIGIN, StoredAnswer, read_answers, statement_of
+from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
@@ -485,6 +486,12 @@ class Progress:
             known = known[np.isfinite(known).all(axis=1)]
             found[arm.name] = mean_interval(known, crossed_seeds=crossed) if len(known) else None
         return found
+
+    @property
+    def sets(self) -> list[AnswerSet]:
+        """The best set of answers to each problem, without held-out scores, of a single run that is to show it."""
+        runs = self.comparison.runs
+        return self._keep("sets", lambda: choose_sets(self.store, runs) if len(runs) == 1 else [])
 
     def training(self, number: int) -> TrainingCurve | None:
         """The steps of the arm's run that was trained last."""

@@ -47,6 +47,7 @@ from evo.report.tables import (
     operators_table,
     problems_table,
     run_path,
+    set_table,
     settings_tables,
 )
 from evo.values import mark, write_fitness, write_number
@@ -94,6 +95,7 @@ def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "
         how=_there(*tables[ahead:]),  # how the answers came about
         problems=problems_table(progress, lambda row: f"#problem-{row + 1}" * (row < len(shown))) if begun else None,
         details=shown,
+        sets=_there(*map(set_table, progress.sets[:MOST_CARDS])) if begun else [],
         cards=[detail for detail in shown if detail.best is not None][:MOST_CARDS],
         costs=_there(cost_table(progress, snapshot), errors_table(snapshot)),
         settings=_there(differing, machines_table(comparison)),

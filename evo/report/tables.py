@@ -18,12 +18,13 @@ from evo.comparison.operators import RATE_TITLES, OperatorCounts, intervals, ref
 from evo.comparison.results import Standings, standings
 from evo.comparison.summary import METRICS, ArmSummary, Summary, describe_horizon
 from evo.glossary import COLUMNS, WORDS
+from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot, error_name
-from evo.values import digits_of, mark, write_fitness
+from evo.values import digits_of, mark, write_fitness, write_number
 from islands.browse import CandidateSummary
 from islands.types import ProblemRecord, RunRecord
-from problems.objectives import is_lower, own_fitness, own_values
+from problems.objectives import HasValues, is_lower, own_fitness, own_values
 from vpo.metrics import Interval
 
 NONE, SOLVED = "–", "✓"
@@ -318,6 +319,40 @@ def candidates_table(
         }
         rows.append(row)
     return make_table("candidates", "Candidates", rows)
+
+
+def set_table(found: AnswerSet) -> Table | None:
+    """One row for each objective: what the scorer measured of each member, of the set and of the best single answer;
+    None for a set of one answer."""
+    size, alone, tested = len(found.members), found.single, bool(found.held_out)
+    if size < 2:
+        return None
+    scored: list[HasValues] = [*found.members, alone, *found.held_out]
+    columns = [Column("objective"), *(Column(str(each.id), each.text[:HEAD_CHARS], True) for each in found.members)]
+    columns += [Column("set", "", True), Column(f"single {alone.id}", alone.text[:HEAD_CHARS], True)]
+    columns += [Column("held out set", "", True), Column("held out single", "", True)] * tested
+
+    def row(title: str, each: Sequence[float | None], of_set: float | None, held: float | None) -> list[TableCell]:
+        """each: of the members, of the single answer, and of these on held-out cases"""
+        shown = [*each[:size], of_set, each[size], *([held, each[-1]] * tested)]
+        return [word(title), *(TableCell(write_number(value), value, number=True) for value in shown)]
+
+    def row_of_means(title: str, numbers: Sequence[Sequence[Any]], mean: Callable[[Sequence[Any]], Any]) -> None:
+        held = mean(found.pick(numbers[size + 1 : -1])) if tested else None
+        rows.append(row(title, [mean(each) for each in numbers], mean(found.pick(numbers[:size])), held))
+
+    own, rows = [own_values(found.problem.metrics, one) for one in scored], list[list[TableCell]]()
+    for place, (one, best) in enumerate(zip(found.problem.metrics, found.chosen, strict=True)):
+        held = own[size + 1 + best][place] if tested else None
+        cells = row(f"{one.name}{mark(one)}", [each[place] for each in own], own[best][place], held)
+        cells[1 + best] = replace(cells[1 + best], text=f"{cells[1 + best].text} *", mark="above")
+        rows.append(cells)
+    if found.mean(own[0]) is not None:
+        row_of_means("mean ↓", own, found.mean)
+    row_of_means("value", [one.rewards for one in scored], found.worth)
+    name, below = f"set-{found.problem.index + 1}", "value: the mean reward, higher is better."
+    below = f"*: the best member for this objective, which the set counts. {below}"
+    return Table(name, found.describe(), tuple(columns), tuple(map(tuple, rows)), below=below)
 
 
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:

@@ -12,9 +12,10 @@ from rich.text import Text
 from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, OperatorCounts, operator_dict, refinement_differences
 from evo.comparison.summary import describe_verdict, verdicts_of
 from evo.encoding import visible
+from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.report.remarks import describe_faults, describe_state
-from evo.report.tables import STANDING, Table, arms_table, differences_table, operators_table
+from evo.report.tables import STANDING, Table, arms_table, differences_table, operators_table, set_table
 from evo.stats import Difference, detectable
 from problems.address import name_few
 from vpo.metrics import Interval
@@ -84,6 +85,20 @@ def print_table(console: Console, table: Table | None, noted: str = "") -> None:
         notes = [cell.note * (column.title == noted) for cell, column in zip(row, table.columns, strict=True)]
         shown.add_row(*(Text(visible(f"{cell.text} {note}".rstrip())) for cell, note in zip(row, notes, strict=True)))
     console.print(shown)
+
+
+def print_set(console: Console, found: AnswerSet, *, whole: bool = False) -> None:
+    """Print a set's value, its table and its answers. whole: also the further lines of an answer"""
+    if (table := set_table(found)) is None:
+        console.print(Text(visible(f"\n{found.describe()}")), soft_wrap=True)
+    else:
+        print_table(console, table)
+        console.print(table.below, style="dim", soft_wrap=True)
+    for member in found.members:
+        first, *more = visible(member.text).strip().splitlines() or [""]
+        console.print(Text(f"{member.id}: {first}{' ...' * bool(more and not whole)}"), soft_wrap=True)
+        if whole and more:
+            console.print(Text("\n".join(more)), soft_wrap=True)
 
 
 def as_dict(progress: Progress) -> dict[str, Any]:

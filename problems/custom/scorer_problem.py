@@ -82,7 +82,6 @@ class ScorerProblem(Problem):
         self.execution = "shared" if options.isolated else "unconfined"
         self.resources, self._readable = options.resources, options.readable
         self.objectives: tuple[str, ...] = ("score",)
-        self._weights: Mapping[str, float] | None = None
         self._target: float | None = None
         self._left_out: tuple[str, ...] = ()
         self._statement, self._own_canonical = "", False
@@ -208,7 +207,7 @@ class ScorerProblem(Problem):
         counted = {**named, **dict(zip(self.objectives, rewards, strict=True))}
         fitness = next((float(counted[key]) for key in _FITNESS if key in named), None)
         if fitness is None:
-            weights = [1.0 if self._weights is None else self._weights[name] for name in self.objectives]
+            weights = [one.weight for one in self.metrics]
             fitness = sum(w * r for w, r in zip(weights, rewards, strict=True)) / sum(weights)
         reported = None if "error" in self.objectives else extra.get("error")
         error = " ".join(str(reported).split()) if reported else None
@@ -269,7 +268,7 @@ class ScorerProblem(Problem):
                 f"{self.where}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}"
             )
         self.objectives, self.directions = tuple(names), {str(name): item for name, item in directions.items()}
-        self._weights = check_weights(self.where, weights, self.objectives)
+        of_fitness = check_weights(self.where, weights, self.objectives)
         warn_of_objectives(self.where, self.objectives, self._left_out, self.directions)
         if value is None and "min" in directions.values() and texts[0]:
             with contextlib.suppress(ScorerFault):  # raised again when it is scored
@@ -277,7 +276,8 @@ class ScorerProblem(Problem):
         seed = {} if value is None else {k: finite(v) for k, v in numbers(value, self.objectives).items()}
         beside = set() if not isinstance(value, dict) else {key for key in _FITNESS if value.get(key) is not None}
         whole = beside <= set(self.objectives)
-        self._take(measure_objectives(self.objectives, self.directions, seed, whole))
+        metrics = measure_objectives(self.objectives, self.directions, seed, whole)
+        self._take(tuple(replace(one, weight=of_fitness[one.name]) for one in metrics))
         if value is not None:
             self._seed = partial(self._score_of, value)
             score = self._seed()  # it may be at fault
@@ -418,10 +418,10 @@ def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
     return plain or {key: value[key] for key in reversed(_FITNESS) if key in value}
 
 
-def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> dict[str, float] | None:
-    """`weights` by the names of the objectives."""
+def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> dict[str, float]:
+    """`weights` by the names of the objectives, 1 each by default."""
     if weights is None:
-        return None
+        return dict.fromkeys(objectives, 1.0)
     if isinstance(weights, dict):
         if unknown := sorted(map(str, set(weights) - set(objectives))):
             raise ScorerFault(

@@ -1,0 +1,132 @@
+"""A set of stored answers of which each objective counts its best, as a scheduler keeps a few rules and uses for each
+kind of day the one that is best there. It is chosen by the scores of the search from all answers of a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from evo.errors import BadInput
+from evo.progress.answer import score_held_out
+from evo.values import as_dict, fitness_of, write_number
+from islands.groups import children
+from islands.history import CandidateReader
+from islands.store import Store
+from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.contract import Score
+from vpo.metrics import best_set
+
+ONE_SIZE = 5.0
+"""Objectives whose scales differ by a larger factor have no mean."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class AnswerSet:
+    """members: at most k, the oldest first; fewer where a further one adds nothing. single: the best answer if only
+    one is kept. held_out: the Score of each member, then of `single`; () if the problem has no held-out cases"""
+
+    problem: ProblemRecord
+    k: int
+    members: tuple[Candidate, ...]
+    single: Candidate
+    held_out: tuple[Score, ...] = ()
+
+    @cached_property
+    def chosen(self) -> tuple[int, ...]:
+        """Of each objective the place of its best member in the search, the older of equals."""
+        return tuple(np.argmax([member.rewards for member in self.members], axis=0).tolist())
+
+    def pick(self, rows: Sequence[Sequence[T]]) -> list[T]:
+        """Of numbers of the members, (members, objectives), those of each objective's best member."""
+        return [rows[place][column] for column, place in enumerate(self.chosen)]
+
+    def worth(self, rewards: Sequence[float]) -> float:
+        """The mean reward, weighted as in the fitness."""
+        return float(np.average(rewards, weights=[one.weight for one in self.problem.metrics]))
+
+    @property
+    def value(self) -> float:
+        """The mean over objectives of the reward of the best member; `single` has worth(single.rewards)."""
+        return self.worth(self.pick([member.rewards for member in self.members]))
+
+    def mean(self, values: Sequence[float | None]) -> float | None:
+        """The mean of the scorer's own numbers, None unless lower is better in all and their scales are alike."""
+        scales = [one.scale for one in self.problem.metrics]
+        known = [value for value in values if value is not None]
+        alike = all(one.lower for one in self.problem.metrics) and max(scales) <= ONE_SIZE * min(scales)
+        return float(np.mean(known)) if alike and len(known) == len(values) > 1 else None
+
+    def describe(self) -> str:
+        """One line: its value, and that of the best single answer."""
+        name, metrics = self.problem.name, self.problem.metrics
+        if len(metrics) == 1:
+            best = write_number(fitness_of(metrics, self.single))
+            return f"{name}: with one objective the best set is the best answer, {self.single.id} ({best})"
+        value, alone = self.value, self.worth(self.single.rewards)
+        told = f"a set of {len(self.members)} has value {write_number(value, [alone])}"
+        fewer = "; a further answer adds nothing" if len(self.members) < self.k else ""
+        return f"{name}: {told}, the best single answer {write_number(alone, [value])}{fewer}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As --json has it."""
+        names = [one.name for one in self.problem.metrics]
+
+        def told(candidate: Candidate, place: int) -> dict[str, Any]:
+            shown: dict[str, Any] = {
+                "candidate": candidate.id,
+                "answer": candidate.text,
+                "value": self.worth(candidate.rewards),
+            }
+            shown |= as_dict(self.problem.metrics, candidate)
+            shown["best_for"] = [name for name, best in zip(names, self.chosen, strict=True) if best == place]
+            if self.held_out:
+                score = self.held_out[place]
+                measured = as_dict(self.problem.metrics, score)
+                tested = {key: measured[key] for key in ("values", "rewards")}
+                shown["held_out"] = {"value": self.worth(score.rewards), "error": score.error, **tested}
+            return shown
+
+        held = [score.rewards for score in self.held_out]
+        return {
+            "problem": self.problem.name,
+            "k": self.k,
+            "value": self.value,
+            "held_out_value": self.worth(self.pick(held)) if held else None,
+            "members": [told(member, place) for place, member in enumerate(self.members)],
+            "single": told(self.single, -1),
+        }
+
+
+def choose_sets(
+    store: Store, runs: Sequence[RunRecord], k: int | None = None, *, held_out: bool = False
+) -> list[AnswerSet]:
+    """The best set of k valid answers to each problem, of all runs together, as vpo.metrics.best_set chooses it;
+    none for a problem without one. Raises BadInput for k < 1.
+
+    k: by default what the runs were searched for, and no set if that is nothing
+    held_out: whether to score the sets on held-out cases, which takes as long as scoring their answers
+    """
+    k = runs[0].config.get("set_size") if k is None else k
+    if k is None:
+        return []
+    if k < 1:
+        raise BadInput(f"a set holds at least one answer, not {k}")
+    records: dict[int, list[ProblemRecord]] = {}
+    for record in (record for run in runs for record in store.problems(run.id)):
+        records.setdefault(record.index, []).append(record)
+    found = []
+    for of in records.values():
+        valid = [child for record in of for child in children(store, record.id) if not child.failed]
+        if not valid:
+            continue
+        rewards, weights = [child.rewards for child in valid], [one.weight for one in of[0].metrics]
+        places = best_set(rewards, k, weights)[0] + best_set(rewards, 1, weights)[0]
+        *members, single = CandidateReader(store, 0).fetch([valid[place].id for place in places])
+        scores = score_held_out(of[0], [*members, single]) if held_out else ()
+        found.append(AnswerSet(of[0], k, tuple(members), single, tuple(scores)))
+    return found
