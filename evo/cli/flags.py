@@ -146,7 +146,6 @@ def _describe(field: FieldInfo) -> str | None:
 _SAMPLING_KEYS = ("answers", "seed", "limit", "temperature", "top_p", "max_new_tokens", "sandbox", "device", "dtype")
 _CHANGED: dict[str, dict[str, Any]] = {
     "fresh": {"metavar": "SHARE|auto", "type": str},
-    "train_check": {"metavar": "SET"},
     "set": {"metavar": "K"},
 }
 _SECTIONS = [

@@ -113,13 +113,7 @@ class SearchTraining(TrainerSettings):
     save_every: int = Field(
         10, ge=1, description="Steps between checkpoints; a resume repeats the steps since the last."
     )
-    keep: int = Field(2, ge=1, description="Checkpoints to keep, in addition to the version promoted last.")
-    check: list[str] = Field(
-        default_factory=list, description="Held-out problems: a version that does worse on them is rolled back."
-    )
-    check_every: int = Field(4, ge=1, description="Steps between checks; versions between them do not search.")
-    check_limit: int | None = Field(None, ge=1, description="Use only the first K problems of each held-out address.")
-    check_answers: int = Field(12, ge=1, description="Answers per problem in a check.")
+    keep: int = Field(2, ge=1, description="Checkpoints to keep.")
 
     @model_validator(mode="after")
     def _sensible(self) -> SearchTraining:
@@ -129,11 +123,6 @@ class SearchTraining(TrainerSettings):
             raise ValueError(
                 "reward solve takes its goals from a stored search: evo train pass_at_k --reward solve "
                 "--parents-from archive:RUN"
-            )
-        if self.check and self.max_staleness is not None and self.check_every > self.max_staleness:
-            raise ValueError(
-                f"check_every {self.check_every} must be at most max_staleness {self.max_staleness}: between checks "
-                "the groups are those of the version that was promoted last"
             )
         return self
 
@@ -256,7 +245,6 @@ FLAGS: Mapping[str, str] = {
     "train_every": "train.every",
     "train_steps": "train.steps",
     "train_reward": "train.reward",
-    "train_check": "train.check",
     "lr": "train.lr",
     "kl": "train.kl",
 }

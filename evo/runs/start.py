@@ -247,9 +247,9 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
             if len(operators) > 1 and isinstance(opened, TunedFormat):
                 raise BadInput(f"{operator.address} searches alone: name no other policy beside it")
     if config.train is not None:
-        from evo.training.colocated import check_trainable  # slow to import: evaluation and training
+        from evo.training.colocated import check_trainable  # slow to import: training
 
-        check_trainable(config, problems, [operator.policy for operator in operators], resources.held_out(config))
+        check_trainable(config, [operator.policy for operator in operators])
     return operators
 
 

@@ -41,14 +41,6 @@ class Resources:
             self._problems[key] = resolve_problems(config)
         return self._problems[key]
 
-    def held_out(self, config: RunConfig) -> list[Problem]:
-        """The problems on which a policy that trains during the search is checked; [] without training."""
-        if config.train is None or not config.train.check:
-            return []
-        return self.problems(
-            config.model_copy(update={"problems": config.train.check, "limit": config.train.check_limit})
-        )
-
     def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
         if self.scorer is None:
             warn_of_resources(config)
@@ -114,14 +106,10 @@ def resolve_problems(config: RunConfig) -> list[Problem]:
     return problems_at(config.problems, config.limit)
 
 
-def check_apart(
-    learned: Iterable[str],
-    held_out: Iterable[Problem],
-    conflict: str = "trained on and evaluated on; held-out problems",
-) -> None:
+def check_apart(learned: Iterable[str], held_out: Iterable[Problem]) -> None:
     """BadInput if a problem is both learned from (by name) and held out."""
     if both := {problem.name for problem in held_out}.intersection(learned):
-        raise BadInput(f"{min(both)} would be {conflict} must be others")
+        raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
 
 
 def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Problem]:

@@ -5,18 +5,11 @@
 The learner has separate weights; the policy's are replaced, between two of its calls, by the learner's. Steps take
 their place in the order of the batches, so one seed gives one run. A step's groups are a range of sequences that its
 record names: what a kill took of the learner is made again from its last checkpoint and the stored groups.
-
-`Promotion` decides whether a newly trained version may search, by a paired check on held-out problems. Between checks
-the search continues with the version that was promoted last, while the learner learns. At a check both answer the same
-held-out problems in equal numbers. Harm is shown if the interval of the paired difference in best fitness, over
-problems, is below 0; the learner then goes back to the promoted weights and the optimiser's state of that moment.
-Anything else promotes: a check this small cannot show that a version is better.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import shutil
 import time
 from collections.abc import Sequence
@@ -24,26 +17,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evo.config.run import RunConfig, SearchTraining
 from evo.errors import BadInput, not_trainable
-from evo.evaluation.evaluate import evaluate
 from evo.search.core import SearchCore
 from evo.search.loop import Learner, SyncFailed
-from evo.search.resources import check_apart, problems_at
 from evo.search.sampler import Sampler
 from evo.search.status import SearchStatus
-from evo.stats import paired_difference
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.groups import read_groups, shown_answers
 from islands.store import Store
 from islands.training import TrainingStepRecord, training_steps
 from islands.types import RunRecord
 from problems import temp_dirs
-from problems.contract import Problem
 from problems.scoring import Scorer
 from problems.types import Rollout, ScoredGroup
 from vpo.advantage import METHODS
@@ -53,59 +42,6 @@ from vpo.training.examples import SearchContext
 
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
-
-CHECK_SEED = 1_000_003
-"""The seed of the checks' samples, which no search of this size uses."""
-
-
-@dataclass
-class Promotion:
-    """Checks every `every` steps.
-
-    candidate: a policy that samples from the learner's weights
-    problems: held out; answers, total: m, and the answers to each problem
-    """
-
-    candidate: Policy
-    problems: Sequence[Problem]
-    scorer: Scorer
-    every: int
-    answers: int
-    total: int
-    _promoted: tuple[dict[str, Any], dict[str, Any]] | None = None  # weights, state
-
-    async def decide(self, trainer: PolicyTrainer, policy: TrainablePolicy, step: int) -> dict[str, float]:
-        """After the step-th step, from 1: promote, go back, or learn on. Returns what is stored with the step; its
-        `promoted` is 1 if the policy is to sample from the learner's weights now."""
-        if step % self.every:
-            return {}
-        theirs, ours = await self._bests(policy), await self._bests(self.candidate)
-        gap = paired_difference(ours, theirs, least=0.0)
-        harmful = gap.interval.high < 0
-        self.conclude(trainer, harmful)
-        # a single problem has no interval, so no version counts as harmful
-        bounds = {"check_low": gap.interval.low, "check_high": gap.interval.high} if gap.interval.known else {}
-        return {"check": gap.interval.mean, **bounds, "check_p": gap.p, "promoted": float(not harmful)}
-
-    def conclude(self, trainer: PolicyTrainer, harmful: bool) -> None:
-        """Remember the learner, or restore weights, optimiser and schedule of the one that was promoted last. Steps
-        count on, because no name is used twice, and the restored version counts as the newest, so that its groups are
-        not behind."""
-        if not harmful:
-            weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
-            self._promoted = weights, copy.deepcopy(trainer.state())
-        elif self._promoted is not None:
-            weights, state = self._promoted
-            trainer.model.load_state_dict(weights)
-            versions = [*trainer.versions, state["versions"][-1]]
-            trainer.restore({**state, "steps": trainer.steps, "versions": versions})
-
-    async def _bests(self, policy: Policy) -> np.ndarray:
-        """(P,) best fitness among `total` answers."""
-        budget: dict[str, Any] = {"answers": self.answers, "total": self.total, "seeds": [CHECK_SEED]}
-        evaluation = await evaluate(policy, self.problems, **budget, scorer=self.scorer)
-        return np.array([problem.fitness.max() for problem in evaluation.problems])
-
 
 PROBE_ROLLOUTS = 4
 PROBE_TOKENS = 1024
@@ -120,7 +56,6 @@ class CoLocated(Learner):
     policy: the one whose weights are replaced
     trainer: holds the learner's weights, which are another model than the policy's
     folder: of checkpoints; card: their description; answers: m of the search
-    promotion: decides which versions may search; None allows all
     """
 
     store: Store
@@ -132,7 +67,6 @@ class CoLocated(Learner):
     folder: Path
     card: str
     answers: int
-    promotion: Promotion | None = None
     learns = True
 
     def __post_init__(self) -> None:
@@ -140,8 +74,6 @@ class CoLocated(Learner):
         self._waiting: list[ScoredGroup] = []
         self._planned = self._recorded = self._saved = 0  # steps that have their groups; recorded steps; the last saved
         self._probe: tuple[list[Rollout], float] | None = None
-        if self.promotion is not None:
-            self.promotion.conclude(self.trainer, harmful=False)
 
     def attach(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -166,20 +98,20 @@ class CoLocated(Learner):
                 self.store.set_checkpoint(self.run_id, self._recorded, place)
 
     async def _train(self, groups: Sequence[ScoredGroup]) -> None:
-        """One step: learn, decide whether the new version may search, record the step."""
+        """One step: learn, let the new version search, record the step."""
         started = time.perf_counter()
         stats = await self.policy.between(partial(self.trainer.step, groups))
         trained = time.perf_counter()
         self._probe = self._probe or _probe_of(groups)
         metrics = dict(stats.metrics)
-        if stats.policy_version or self.promotion is not None:
-            metrics |= await self._offered()
+        if stats.policy_version and self.trainer.version != self.policy.version:
+            metrics["probe"] = await self.sync(self.trainer.version)
         synced = time.perf_counter()
         self.status.training_seconds += trained - started
         self.status.syncing_seconds += synced - trained
         metrics |= {"upto": groups[-1].sequence, "train_seconds": trained - started, "sync_seconds": synced - trained}
         self._recorded += 1
-        due = self._recorded % self.settings.save_every == 0 or metrics.get("promoted") == 1
+        due = self._recorded % self.settings.save_every == 0
         checkpoint = await self.policy.between(self._save) if due else None
         with self.store.begin() as transaction:
             self.store.add_training_step(
@@ -193,17 +125,6 @@ class CoLocated(Learner):
         self.status.training = {"step": float(self._recorded), **metrics}
         if checkpoint is not None:
             await asyncio.to_thread(self._prune)
-
-    async def _offered(self) -> dict[str, float]:
-        """Let the learner's version search, unless the promotion forbids it."""
-        metrics: dict[str, float] = {}
-        if self.promotion is not None:
-            metrics |= await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
-            if not metrics.get("promoted"):
-                return metrics
-        if self.trainer.version != self.policy.version:
-            metrics["probe"] = await self.sync(self.trainer.version)
-        return metrics
 
     async def sync(self, version: str) -> float:
         """Replace the policy's weights and check them. Returns the probe's mean difference in nats. Raises
@@ -242,10 +163,8 @@ class CoLocated(Learner):
     def _prune(self) -> None:
         """Delete checkpoints that are no longer needed; the remaining ones are enough for any resume."""
         saved = [record for record in training_steps(self.store, self.run_id) if record.checkpoint is not None]
-        promoted = [record for record in saved if record.stats.get("promoted") == 1]
-        kept = {record.checkpoint for record in (*saved[-self.settings.keep :], *promoted[-1:])}
-        for place in {record.checkpoint for record in saved} - kept:
-            shutil.rmtree(str(place), ignore_errors=True)
+        for record in saved[: -self.settings.keep]:
+            shutil.rmtree(str(record.checkpoint), ignore_errors=True)
 
     def _save(self) -> str:
         from vpo.training.checkpoint import save_checkpoint
@@ -266,8 +185,7 @@ class CoLocated(Learner):
         """Bring the learner to the last recorded step and the policy to the version that searched then, from the last
         checkpoint that is there and the groups of the steps after it; without one all steps are made again."""
         records = list(training_steps(self.store, self.run_id))
-        searching = _promoted(records) if self.promotion is not None else len(records)
-        start = await self.policy.between(partial(_load_newest, records[:searching], self.trainer))
+        start = await self.policy.between(partial(_load_newest, records, self.trainer))
         upto = -1
         for number, record in enumerate(records, start=1):
             groups = self._groups(upto, int(record.stats["upto"]))
@@ -278,20 +196,13 @@ class CoLocated(Learner):
                 if (stats.policy_version or None) != record.policy_version:
                     made = stats.policy_version or "nothing"
                     raise SyncFailed(f"training step {number}, made again, gives {made}, not {record.policy_version}")
-            if self.promotion is not None and number >= start and "promoted" in record.stats:
-                self.promotion.conclude(self.trainer, harmful=not record.stats["promoted"])
-            if number == searching and self.trainer.version != self.policy.version:
-                await self.sync(self.trainer.version)
+        if self.trainer.version != self.policy.version:
+            await self.sync(self.trainer.version)
         self._planned = self._recorded = self._saved = len(records)
         self._waiting = self._groups(upto, None)
 
     def _groups(self, after: int, upto: int | None) -> list[ScoredGroup]:
         return [group for _, group in read_groups(self.store, self.run_id, after=after, upto=upto)]
-
-
-def _promoted(records: Sequence[TrainingStepRecord]) -> int:
-    """The last step whose version was promoted; 0 for none."""
-    return max((n for n, record in enumerate(records, start=1) if record.stats.get("promoted")), default=0)
 
 
 def _load_newest(records: Sequence[TrainingStepRecord], trainer: PolicyTrainer) -> int:
@@ -313,9 +224,7 @@ def _probe_of(groups: Sequence[ScoredGroup]) -> tuple[list[Rollout], float] | No
     return (rollouts[:count], groups[0].temperature) if rollouts else None
 
 
-def check_trainable(
-    config: RunConfig, problems: Sequence[Problem], policies: Sequence[Policy], held_out: Sequence[Problem]
-) -> None:
+def check_trainable(config: RunConfig, policies: Sequence[Policy]) -> None:
     """Raise BadInput if this search cannot train its policy by the named method."""
     if config.train is None:
         return
@@ -335,7 +244,6 @@ def check_trainable(
         raise BadInput(f"{config.train.method} compares the rollouts of an iteration: --rollouts must be 2 or more")
     if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of an iteration are alike, and nothing can be learned from them")
-    check_apart((problem.name for problem in problems), held_out, "searched and checked on; problems of train.check")
 
 
 def _check_server(config: RunConfig, policy: Policy) -> None:
@@ -384,21 +292,11 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
         # gains are over the parent and the inspirations in the group's prompt
         context=lambda group: SearchContext(shown_answers(store, group) if gain else ()),
     )  # fmt: skip
-    promotion = None
-    if held_out := problems_at(settings.check, settings.check_limit):
-        from vpo.hf.policy import TransformersPolicy
-
-        # never a server, even if the policy is on one: to start one for each check would take longer than the check
-        candidate = TransformersPolicy(
-            trainer.model, policy.tokenizer, version=f"{policy.version}+learner", temperature=policy.temperature,
-            top_p=policy.top_p, max_tokens=policy.max_tokens,
-        )  # fmt: skip
-        promotion = Promotion(candidate, held_out, scorer, settings.check_every, config.answers, settings.check_answers)
     card = (
         f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its own iterations, "
         f"by evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"
     )
     return CoLocated(
         store=store, run_id=run.id, policy=policy, trainer=trainer, settings=settings, status=core.status,
-        folder=folder, card=card, answers=config.answers, promotion=promotion,
+        folder=folder, card=card, answers=config.answers,
     )  # fmt: skip

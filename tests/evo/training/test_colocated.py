@@ -17,7 +17,7 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.resume import relaunch
 from evo.runs.start import launch
-from evo.training.colocated import CoLocated, Promotion
+from evo.training.colocated import CoLocated
 from islands.groups import read_groups
 from islands.history import CandidateReader
 from islands.store import Store
@@ -138,56 +138,6 @@ def test_training_ends_where_it_was_told_and_the_search_goes_on(db):
     assert len(steps_of(db)) == 1 and len(groups_of(db)) == 12
 
 
-CHECKED = {"check": ["maze:test/50-57"], "check_every": 2}
-
-
-def judge(monkeypatch, harmful):
-    """So many first checks find that the candidate does harm."""
-    checks = []
-
-    async def bests(self, policy):
-        ours = policy is self.candidate
-        checks.extend([1] if ours else [])
-        return np.full(8, 0.1 if ours and len(checks) <= harmful else 0.5)
-
-    monkeypatch.setattr(Promotion, "_bests", bests)
-
-
-def test_a_version_that_does_harm_is_rolled_back_and_the_rest_are_promoted(db, monkeypatch):
-    judge(monkeypatch, harmful=1)
-    launched = run(db, config(train=CHECKED))
-    steps = steps_of(db)
-    assert [step.stats.get("promoted") for step in steps] == [None, 0.0, None, 1.0]
-    assert steps[1].stats["check"] == pytest.approx(-0.4)
-    versions = [group.policy_version for group in groups_of(db)]
-    assert set(versions) <= {versions[0], steps[3].policy_version}
-    assert torch.equal(launched.learned, launched.sampling)
-    names = [step.policy_version for step in steps]
-    assert len(set(names)) == 4  # a name is never given to two weights
-    # after the way back the third step starts from the base again: it is the first step's equal in its KL
-    assert steps[2].stats["kl"] < 1e-5
-    assert all(step.stats["stale"] == 0 for step in steps)
-
-
-def test_a_learner_that_was_rolled_back_again_and_again_goes_on_learning(db, monkeypatch):
-    judge(monkeypatch, harmful=99)
-    run(db, config(iterations=15, train={**CHECKED, "max_staleness": 2, "every": 2}))
-    steps = steps_of(db)
-    assert len(steps) == 15 and sum("promoted" in step.stats for step in steps) == 7
-    assert all(step.stats["stale"] == 0 for step in steps)
-    assert sum(step.policy_version is not None for step in steps) > 10
-    assert {group.policy_version for group in groups_of(db)} == {groups_of(db)[0].policy_version}
-
-
-def test_a_guarded_learner_comes_back_to_the_promoted_version(db, monkeypatch):
-    judge(monkeypatch, harmful=0)
-    settings = config(iterations=8, train={**CHECKED, "every": 2})
-    whole = run(db, settings, stop_after=12)
-    restored = []
-    run(db, resume=True, change=lambda launched: restored.append(both(launched)))
-    assert all(map(torch.equal, restored[0], (whole.learned, whole.sampling)))
-
-
 def test_a_frozen_search_has_a_learner_that_does_nothing(db):
     settings = RunConfig.model_validate({**SETTINGS, "iterations": 2, "train": None})
     launched = run_search(launch(settings, db=db, name="frozen", command=""))
@@ -202,17 +152,16 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--train", "grpo", "--rollouts", "4"], "--answers must be 1"),
         (["--train", "vpo", "--rollouts", "2", "--policy", "scripted:random-route"], "has no weights here to train"),
         (["--lr", "0.001"], "is for a search that trains"),
-        (["--train", "vpo", "--rollouts", "2", "--train-check", "maze:test/0-3"], "would be searched and checked on"),
         (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
         (["--train", "vpo", "--train-credit", "lineage"], "--train-credit was removed; an answer is paid for what it"),
         (["--train", "kto", "--rollouts", "4"], "kto was removed; use improve"),
         (["--train", "vpo", "--rollouts", "2", "--policy", "embedded:base,embedded:vpo"], "takes one policy"),
         (["--train", "improve", "--rollouts", "2"], "evo train improve --from-traces"),
-        (["--config", "train.yaml"], "check_every 9 must be at most max_staleness 8"),
+        (["--config", "train.yaml"], "train.check was removed; an arm that does not train"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(here, capsys, arguments, said):
-    Path("train.yaml").write_text("train: {method: vpo, check: [maze:test/5-9], check_every: 9}\n")
+    Path("train.yaml").write_text("train: {method: vpo, check: [maze:test/5-9]}\n")
     assert said in refused(capsys, "run", "maze:test", "--limit", "2", "--iterations", "2", "--plain", *arguments)
     assert not Path("evo.db").exists() or not _runs()
 
