@@ -60,7 +60,7 @@ def print_json(
     value: Mapping[str, Any] | Sequence[Mapping[str, Any]], default: Callable[[Any], Any] | None = None
 ) -> None:
     """Print the outcome of a command as one line: an object, or a list of objects, each with the version of its keys
-    (docs/guides/json.md). default: as of json.dumps"""
+    (docs/guides/runs.md). default: as of json.dumps"""
     version = {"schema": SCHEMA}
     versioned = {**version, **value} if isinstance(value, Mapping) else [{**version, **row} for row in value]
     click.echo(json.dumps(versioned, default=default))

@@ -285,7 +285,7 @@ class Snapshot(Comparison):
         return f"{elapsed}, {'…' if left is None else clock(left)} left", ""
 
     def as_dict(self, now: float) -> dict[str, Any]:
-        """For JSON: progress, the arms' standing, verdicts (docs/guides/json.md)."""
+        """For JSON: progress, the arms' standing, verdicts (docs/guides/runs.md)."""
         return {
             "name": self.name,
             "time": now,

@@ -1,4 +1,4 @@
-"""What docs/guides/json.md promises to programs that drive `evo`, and the guide for hosted models followed to its
+"""What docs/guides/runs.md promises to programs that drive `evo`, and the guide for hosted models followed to its
 end against a server of the tests."""
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ COMMANDS = {
 
 def test_the_page_names_every_key_of_every_command(here, monkeypatch, capsys):
     monkeypatch.delenv("EVO_DB", raising=False)
-    page = (ROOT / "docs/guides/json.md").read_text(encoding="utf-8")
-    sections = {part.partition("\n")[0]: part for part in page.split("\n## ")[1:]}
+    page = (ROOT / "docs/guides/runs.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in re.split("\n##+ ", page)[1:]}
     for section, arguments in COMMANDS.items():
         code, out, error = evo(capsys, *arguments, "--json")
         assert code == 0 and out.count("\n") == 1, (section, error)
