@@ -4,7 +4,7 @@ prompts.
     of:p,w=p/(w+1) rule x1 x2           the names and the parent (one word, unknown to the policy), the features
     loose tight                         what the families of instances are, by words.KINDS
     par n0 f:/ n1 x1 n2 f:+ n3 x2 ...   the parent, its nodes counted
-    err e3 e5                           how low its cost is on each family: e3 as the seed's, e20 half of it
+    err e4 q6 e9 q0                     how low its cost is on each family: e4 q6 as the seed's, then in steps of 2%
     m2                                  the number of answers requested; the prompt ends here
     > n2 f:max x2 c+1 > n0 x1 <eos>     the chain: a node of the parent and what replaces it
 
@@ -13,7 +13,7 @@ Numbers stay as they are written: 1 to 6, or a power of 3. Those of the parent's
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 RULE_FORMAT = "rule-edit"
 CHECKPOINT = Path(__file__).parent / "checkpoint"
-COST_EDGES = (0.5, 0.6, *(k / 100 for k in range(70, 101, 2)), 1.05, 1.2)
-"""Between the levels of a cost, which is measured by the seed's."""
+LOWEST, HIGHEST = 0.04, 2.5
+"""Costs that the language tells apart, as multiples of the seed's."""
+DIGITS = w.EXPLAINED[:9]
+"""Finer steps of a level of QUALITY."""
 NEAR = 0.2
 """By what share of itself a number of an answer may differ from the word that teaches it."""
 
@@ -94,9 +96,15 @@ def _near(rule: Formula, other: Formula) -> bool:
 
 @lru_cache(maxsize=8192)
 def _levels(problem: Problem, parent: str) -> tuple[str, ...]:
-    """One word a family. A cost is known by its reward, s / (s + cost)."""
-    ratios = [1 / max(reward, 1e-9) - 1 for reward in problem.score(parent).rewards]
-    return tuple(w.QUALITY[w.LEVELS - bisect_left(COST_EDGES, round(ratio, 9))] for ratio in ratios)
+    """Two words a family: a level of the logarithm of its cost, and a finer step. The lowest cost is the highest level.
+    The reward, s / (s + cost), gives the cost."""
+    words: list[str] = []
+    for reward in problem.score(parent).rewards:
+        ratio = min(max(1 / max(reward, 1e-9) - 1, LOWEST), HIGHEST)
+        share = math.log(HIGHEST / ratio) / math.log(HIGHEST / LOWEST)
+        level, digit = divmod(round(share * (len(w.QUALITY) * len(DIGITS) - 1)), len(DIGITS))
+        words += [w.QUALITY[level], DIGITS[digit]]
+    return tuple(words)
 
 
 DIALECT = RuleDialect()

@@ -45,12 +45,11 @@ def problem():
 def test_a_prompt_shows_the_features_the_kinds_and_the_parent_with_its_costs(problem):
     assert DIALECT.prompt(problem, "", 2) == "of:p,w rule x1 x2 flow other m2"
     shown = DIALECT.prompt(problem, "min(p, 2.0)/0.37", 4)
-    assert re.fullmatch(
-        r"of:p,w=min\(p,2\)/0.37 rule x1 x2 flow other par n0 f:/ n1 f:min n2 x1 n3 2 n4 c\+-1 err e\d+ e\d+ m4", shown
-    )
+    words = r"x1 x2 flow other par n0 f:/ n1 f:min n2 x1 n3 2 n4 c\+-1 err e\d+ q\d e\d+ q\d m4"
+    assert re.fullmatch(rf"of:p,w=min\(p,2\)/0.37 rule {words}", shown)
     assert set(shown.split()[1:]) <= set(WORDS)
-    best, seed = (DIALECT.prompt(problem, text, 1).split()[-3:-1] for text in ("p/w", problem.seed))
-    assert seed == ["e3", "e3"] and QUALITY.index(best[1]) > 3
+    best, seed = (DIALECT.prompt(problem, text, 1).split()[-5:-1] for text in ("p/w", problem.seed))
+    assert seed == ["e4", "q6", "e4", "q6"] and QUALITY.index(best[2]) > 4
     for unreadable in ("sin(p)", "p + ", " + ".join(["p"] * 17)):
         assert DIALECT.prompt(problem, unreadable, 2) == DIALECT.prompt(problem, "", 2)
     simulated = problem.simulated
