@@ -36,6 +36,7 @@ class Results:
     times: (K,) rising iterations at which curves and horizons are read; empty, the default, means all of 1..T. A screen
         of a long run keeps only as many as it can draw
     metrics: of the one problem whose fitness is shown as its scorer measures it, lower being better; () otherwise
+    sets: (P, S) the value of the best set of answers in the end; None: not asked for, or not all searches have ended
     unit, size: of what an iteration is a step, and how large the step is: tokens, if a budget of them is the axis
     """
 
@@ -49,6 +50,7 @@ class Results:
     unit: str = "iterations"
     size: float = 1
     metrics: tuple[Objective, ...] = ()
+    sets: Floats | None = None
 
     def __post_init__(self) -> None:
         done = np.minimum(np.asarray(self.done), self.iterations).astype(np.int64)
@@ -109,13 +111,19 @@ class Results:
             return np.array([[own_fitness(self.metrics, value) for value in seeds] for seeds in self.best[:, :, at]])
         return np.nan_to_num(self.best[:, :, at], nan=0.0)
 
+    def set_values(self, t: int) -> Floats:
+        """(P, S) the value of the best set of answers, whatever t is. Raises ValueError if `sets` was not loaded."""
+        if self.sets is None:
+            raise ValueError("these results hold no sets of answers")
+        return self.sets
+
     def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Results:
         """The results of only these problems and seeds, by index or mask; by default of all. It removes a problem whose
         search failed in one arm from all arms, and seeds that some arm has not begun."""
         rows = slice(None) if problems is None else np.asarray(problems)
         columns = slice(None) if seeds is None else np.asarray(seeds)
-        kept = {name: getattr(self, name)[rows][:, columns] for name in ("solved_at", "done")}
-        return replace(self, **kept, best=None if self.best is None else self.best[rows][:, columns])
+        held = [name for name in ("solved_at", "done", "best", "sets") if getattr(self, name) is not None]
+        return replace(self, **{name: getattr(self, name)[rows][:, columns] for name in held})
 
     def _last_time(self, reached: Ints) -> int:
         """The last of `times` that every search has reached, 0 before the first."""

@@ -140,6 +140,7 @@ class Metric(NamedTuple):
 METRICS: Mapping[str, Metric] = {
     "solved": Metric("solve rate", Results.solved_by, rate=True),
     "area": Metric("area under the solve curve", Results.solve_areas, rate=True),
+    "set": Metric("mean value of the best set", Results.set_values),
     "best": Metric("mean best fitness", Results.best_at),
 }
 
@@ -183,6 +184,7 @@ class ArmSummary:
     area: mean solve rate over the iterations up to the horizon
     median: iteration at which half of the searches were solved, None if they are not
     best: mean best fitness; a search without a valid answer counts 0
+    sets: mean value of the best set of answers in the end
     only: problems, by index, that only this arm solved (under any seed)
     """
 
@@ -190,6 +192,7 @@ class ArmSummary:
     area: Interval | None = None
     median: float | None = None
     best: Interval | None = None
+    sets: Interval | None = None
     only: tuple[int, ...] = ()
 
 
@@ -253,9 +256,11 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         if best_horizon:
             best = mean_interval(arm.best_at(best_horizon), crossed_seeds=crossed_seeds)
             shown = replace(shown, best=best)
+        if arm.sets is not None:
+            shown = replace(shown, sets=mean_interval(arm.sets, crossed_seeds=crossed_seeds))
         standing[name] = shown
     others = [] if reference is None else [name for name in arms if name != reference]
-    known = {metric: best_horizon if metric == "best" else horizon for metric in METRICS}
+    known = {"solved": horizon, "area": horizon, "set": best_horizon * (first.sets is not None), "best": best_horizon}
     options: dict[str, Any] = {"crossed_seeds": crossed_seeds, "comparisons": len(others)}
     against = {
         name: {
@@ -311,23 +316,28 @@ def describe_verdict(found: Summary, by_budget: bool) -> str:
     problem."""
     sizes = {one.pairs for metrics in found.against.values() for one in metrics.values()}
     unit, others = "the seeds of one problem" if sizes == {1} else "problems", len(found.against)
-    metric = "Solve rate" if found.horizon else f"{found.measure[0].upper()}{found.measure[1:]}"
+    sets = any("set" in metrics for metrics in found.against.values())
+    measure = METRICS["set"].title if sets else found.measure
+    metric = "Solve rate" if found.horizon else f"{measure[0].upper()}{measure[1:]}"
     several = f"; intervals and p allow for {others} arms (Bonferroni)" if others > 1 else ""
     return f"{metric} {describe_horizon(found, by_budget)}, difference with its 95% interval over {unit}{several}"
 
 
 def verdicts_of(found: Summary) -> list[Verdict]:
-    """Every arm against the reference, by solve rate, or by mean best fitness if no problem has a target. The text
-    names the iteration unless it is the last one, and says so if only the mean best fitness shows a difference."""
+    """Every arm against the reference, by solve rate; if no problem has a target by the value of its best sets, if they
+    are known, else by mean best fitness. The text names the iteration unless it is the last one, and says so if only
+    the next of these shows a difference."""
     known = found.horizon or found.best_horizon
     running = f" at {found.place(known)}" if known < found.iterations else ""
     lines = []
     for name, metrics in found.against.items():
-        told = [verdict(name, str(found.reference), metrics[one]) for one in ("solved", "best") if one in metrics]
+        titles = {"solved": "", "set": METRICS["set"].title, "best": found.measure}
+        of = [one for one in titles if one in metrics]
+        told = [verdict(name, str(found.reference), metrics[one], 3 if one == "set" else 2) for one in of]
         if told:
             text = told[0].text + running
             if len(told) > 1 and told[1].shown and not told[0].shown:
-                text += f"; of {found.measure} one is: {told[1].text}"
+                text += f"; of {titles[of[1]]} one is: {told[1].text}"
             lines.append(Verdict(text, told[0].shown))
     return lines
 

@@ -102,6 +102,12 @@ class AnswerSet:
         }
 
 
+def value_of_set(store: Store, record: ProblemRecord, k: int) -> float:
+    """The value of the best set of k answers to a problem in its run; 0 without a valid answer."""
+    rewards = [child.rewards for child in children(store, record.id) if not child.failed]
+    return best_set(rewards, k, [one.weight for one in record.metrics])[1] if rewards else 0.0
+
+
 def choose_sets(
     store: Store, runs: Sequence[RunRecord], k: int | None = None, *, held_out: bool = False
 ) -> list[AnswerSet]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from evo.comparison.arms import Arm, gather
 from evo.comparison.operators import OperatorCounts, count_operators
-from evo.comparison.results import Results, drawn_times
+from evo.comparison.results import Floats, Results, drawn_times
 from evo.comparison.summary import (
     ArmSummary,
     Curve,
@@ -32,7 +32,7 @@ from evo.comparison.summary import (
     verdicts_of,
 )
 from evo.progress.answer import NO_ORIGIN, StoredAnswer, read_answers, statement_of
-from evo.progress.answer_set import AnswerSet, choose_sets
+from evo.progress.answer_set import AnswerSet, choose_sets, value_of_set
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
@@ -370,9 +370,20 @@ class Progress:
         metrics = self.comparison.problems[0].metrics
         if len(self._rows) == 1 and is_lower(metrics) and metrics[0].seed is not None:  # every search has a value
             found = {name: replace(of, metrics=metrics) for name, of in found.items()}
+        wanted = all(run.status == "done" and (run.config.get("set_size") or 1) > 1 for run in self.comparison.runs)
+        if wanted and any(len(self._all[row].objectives) > 1 for row in self._rows):
+            found = {name: replace(of, sets=self._set_values(at)) for at, (name, of) in enumerate(found.items())}
         if by_budget:
             found = {name: replace(of, done=np.full_like(of.done, of.iterations)) for name, of in found.items()}
         return found
+
+    def _set_values(self, arm: int) -> Floats:
+        """(P, S) of the best sets of an arm's searches."""
+        values = np.zeros((len(self._rows), self.comparison.arms[arm].seeds))
+        for run in self._of_arm(arm):
+            records = [replace(self._all[row], id=run.ids[row]) for row in self._rows]
+            values[:, run.column] = [value_of_set(self.store, one, run.record.config["set_size"]) for one in records]
+        return values
 
     @property
     def measured(self) -> Mapping[str, Results]:
@@ -410,6 +421,7 @@ class Progress:
                 unit=unit,
                 size=size / TIMES_KEPT,
                 metrics=of.metrics,
+                sets=of.sets,
             )
         return found
 

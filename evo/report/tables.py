@@ -113,7 +113,7 @@ def interval(value: Interval | None, form: str = ".3f") -> TableCell:
     return TableCell(f"{value.mean:{form}}", round(value.mean, 9), note=value.ends(form).strip(), number=True)
 
 
-MEASURED = ("solve rate", "area", "median time", "mean best", "archive L1")
+MEASURED = ("solve rate", "area", "median time", "set value", "mean best", "archive L1")
 ARMS = ("arm", "runs", *MEASURED, "iterations", "answers/s", "only", "policy")
 COSTS = (
     *("arm", "iterations", "answers", "missing", "repeats", "tokens", "tokens/answer", "cost"),
@@ -149,6 +149,7 @@ def _arm_rows(progress: Progress, snapshot: Snapshot) -> list[Row]:
             "solve rate": interval(one.solved, ".2f"),
             "area": interval(one.area, ".2f"),
             "median time": number(one.median, ",.10g"),
+            "set value": interval(one.sets),
             "mean best": interval(one.best),
             "archive L1": interval(diversity, ".2f"),
             "iterations": replace(number(arm.groups, ",d"), note=planned),

@@ -134,6 +134,7 @@ def as_dict(progress: Progress) -> dict[str, Any]:
                 "solved": _interval_dict(summary.arms[arm.name].solved),
                 "area": _interval_dict(summary.arms[arm.name].area),
                 "half_solved_at": summary.arms[arm.name].median,
+                "set_value": _interval_dict(summary.arms[arm.name].sets),
                 "best": _interval_dict(summary.arms[arm.name].best),
                 "only": [comparison.problems[i].name for i in summary.arms[arm.name].only],
                 **arm.totals.as_dict(),

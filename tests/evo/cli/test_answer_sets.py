@@ -114,3 +114,15 @@ def test_values_have_a_mean_only_where_their_scales_are_alike() -> None:
     assert mean(Objective("a", True, 10), Objective("b", True, 40)) == 15
     assert mean(Objective("a", True, 10), Objective("b", True, 60)) is None
     assert mean(Objective("a", True, 10), Objective("b")) is None
+
+
+def test_arms_are_compared_by_the_value_of_their_sets(capsys: Capture) -> None:
+    arms = ("--arm", "mutate=scripted:mutate", "--baseline", "best-of-n", "--seeds", "2", "--iterations", "8")
+    out = told(capsys, "compare", "days.py", *arms, "--name", "arms", "--set", "2", "--plain")
+    assert "Mean value of the best set after 8 of 8 iterations" in out
+    shown = json.loads(told(capsys, "show", "arms", "--json"))
+    for arm in ("mutate", "best-of-n"):
+        values = [evo.load_run(f"arms/{arm}/s{seed}").sets()[0].value for seed in (0, 1)]
+        assert shown["arms"][arm]["set_value"]["mean"] == pytest.approx(np.mean(values))
+    told(capsys, "compare", "days.py", *arms, "--name", "one", "--set", "1", "--plain")
+    assert json.loads(told(capsys, "show", "one", "--json"))["arms"]["mutate"]["set_value"] is None
