@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from evo.plugins.formulas.grammar import Formula
-from evo.plugins.rules.compiled import Floats, Ints, arrays_of, run_shops
-from evo.plugins.rules.simulated import SimulatedProblem
+from evo.plugins.rules.compiled import Floats, Ints, run_shops
+from evo.plugins.rules.simulated import Domain, Family
 
 FEATURES = {
     "p": "time that the operation takes on the machine",
@@ -47,26 +45,22 @@ class Shops:
     base: float = 1.0
 
     def costs(self, codes: Ints, numbers: Floats) -> Floats:
-        """(n,) in percent."""
         results = run_shops(codes, numbers, self.times, self.machines, self.release, self.due)
         costs: Floats = 100 * (results[:, self.measure] / self.bound - self.base)
         return costs
 
 
 @dataclass(frozen=True)
-class ShopFamily:
-    """How instances are drawn.
+class ShopFamily(Family):
+    """How job shops are drawn.
 
-    kind: the word by which a policy knows it; about: what its cost is; measure: MAKESPAN, FLOW or TARDINESS
+    measure: MAKESPAN, FLOW or TARDINESS
     busy: the share of time for which machines work, if jobs keep arriving; 0 if all are there at time 0
     tightness: from and to which multiple of its work a job's due date comes after its arrival
     slow: one machine in so many takes 1.6 times as long; 0 for none
     halves: whether each job visits the first half of the machines before the second
     """
 
-    name: str
-    kind: str
-    about: str
     measure: int
     sizes: Sequence[Size]
     busy: float = 0.0
@@ -75,7 +69,6 @@ class ShopFamily:
     halves: bool = False
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Shops]:
-        """`count` instances of each size."""
         return [self._draw(rng, (count, *size)) for size in self.sizes]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> Shops:
@@ -155,54 +148,14 @@ _PUBLISHED = {
 }
 
 
-class ShopProblem(SimulatedProblem):
-    """A rule for job shops. Subclasses give the instances."""
-
-    textbook = {
-        **{name: f"{text} + 1000000*idle" for name, text in _PUBLISHED.items()},
-        **{f"{name}, delay": _PUBLISHED[name] for name in ("SPT", "COVERT", "p/(rest+1)")},
-    }
-    """As published, no machine waits while it could begin; three also without that. Holthaus and Rajendran (1997)
-    compare most of them. COVERT and ATC with scales of twice the work and of 100."""
-    seed = "p"
-
-    def __init__(self, name: str, families: Sequence[tuple[str, str, str]]) -> None:
-        """families: of each the name, the kind, and what its cost is"""
-        task = (
-            "Find a rule for job shops. Each job visits machines in an order of its own. Whenever a machine can begin "
-            "one of several operations, or soon can, the rule chooses which."
-        )
-        super().__init__(name, task, FEATURES, families)
-
-    def shops(self, held_out: bool) -> Sequence[Sequence[Shops]]:
-        """The instances of each family."""
-        raise NotImplementedError
-
-    def instance_costs(self, rule: Formula, held_out: bool = False) -> Floats:
-        arrays = arrays_of(rule)
-        return np.stack([np.concatenate([part.costs(*arrays) for part in family]) for family in self.shops(held_out)])
-
-
-class JobShops(ShopProblem):
-    """Instances drawn from seeds. count, held_out: how many of each size a family has"""
-
-    source, licence = "own generator, after Taillard (1993)", "Apache-2.0"
-
-    def __init__(
-        self, name: str, seeds: Sequence[int], families: Sequence[ShopFamily], count: int, held_out: int
-    ) -> None:
-        super().__init__(name, [(one.name, one.kind, one.about) for one in families])
-        self._seeds, self._families, self._counts = tuple(seeds), tuple(families), (count, held_out)
-
-    @cached_property
-    def _parts(self) -> list[list[list[Shops]]]:
-        return [
-            [
-                family.draw(np.random.default_rng([*self._seeds, part, place]), count)
-                for place, family in enumerate(self._families)
-            ]
-            for part, count in enumerate(self._counts)
-        ]
-
-    def shops(self, held_out: bool) -> Sequence[Sequence[Shops]]:
-        return self._parts[held_out]
+_WITHOUT_DELAY = {name: f"{text} + 1000000*idle" for name, text in _PUBLISHED.items()}
+JOB_SHOPS = Domain(
+    "Find a rule for job shops. Each job visits machines in an order of its own. Whenever a machine can begin one of "
+    "several operations, or soon can, the rule chooses which.",
+    FEATURES,
+    "p",
+    _WITHOUT_DELAY | {f"{name}, delay": _PUBLISHED[name] for name in ("SPT", "COVERT", "p/(rest+1)")},
+    "own generator, after Taillard (1993)",
+)
+"""Textbook rules as published: no machine waits while it could begin; three also without that. Holthaus and Rajendran
+(1997) compare most of them. COVERT and ATC have scales of twice the work and of 100."""

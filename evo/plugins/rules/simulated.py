@@ -3,51 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from evo.plugins.formulas.grammar import Formula
+from evo.plugins.rules.compiled import Floats, Ints, arrays_of
 from evo.plugins.rules.problem import RuleProblem
 from evo.plugins.rules.rule import parse_rule
 
-Floats = npt.NDArray[np.float64]
+
+class Batch(Protocol):
+    """Instances that are simulated together."""
+
+    def costs(self, codes: Ints, numbers: Floats) -> Floats:
+        """(n,) the cost of a rule (arrays_of) on each, in percent."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Base class of the families of instances. kind: the word by which a policy knows it; about: what its cost is"""
+
+    name: str
+    kind: str
+    about: str
+
+    def draw(self, rng: np.random.Generator, count: int) -> Sequence[Batch]:
+        """`count` instances of each of its sizes."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Domain:
+    """task: what a rule decides, in English; about: its features; seed: the rule from which a search starts
+    textbook: rules that are known, by their names in the literature"""
+
+    task: str
+    about: Mapping[str, str]
+    seed: str
+    textbook: Mapping[str, str]
+    source: str
+    licence: str = "Apache-2.0"
 
 
 class SimulatedProblem(RuleProblem):
-    """Each family has equally many instances.
-
-    textbook: rules that are known, by their names in the literature
-    """
-
-    textbook: ClassVar[Mapping[str, str]]
+    """Instances drawn from seeds, equally many of each family. counts: those that steer a search and those held out"""
 
     def __init__(
-        self, name: str, task: str, about: Mapping[str, str], families: Sequence[tuple[str, str, str]]
+        self,
+        name: str,
+        domain: Domain,
+        families: Sequence[Family],
+        seeds: tuple[int, ...] = (),
+        counts: tuple[int, ...] = (1,),
     ) -> None:
-        """families: of each the name, the kind, and what its cost is"""
-        super().__init__(name, about, [family for family, _, _ in families])
-        self.kinds = tuple(kind for _, kind, _ in families)
-        listed = "\n".join(f"  {family}: {cost}" for family, _, cost in families)
-        self.task = f"{task}\nCosts, in percent, lower is better:\n{listed}"
+        super().__init__(name, domain.about, [one.name for one in families])
+        self.kinds = tuple(one.kind for one in families)
+        self.seed, self.textbook = domain.seed, domain.textbook
+        self.source, self.licence = domain.source, domain.licence
+        self.holds_out = len(counts) > 1
+        listed = "\n".join(f"  {one.name}: {one.about}" for one in families)
+        self.task = f"{domain.task}\nCosts, in percent, lower is better:\n{listed}"
+        self._families, self._seeds, self._counts = families, seeds, counts
+
+    @cached_property
+    def instances(self) -> list[list[Sequence[Batch]]]:
+        """Of every family, first those that steer a search, then those held out."""
+        return [
+            [one.draw(np.random.default_rng([*self._seeds, k, place]), n) for place, one in enumerate(self._families)]
+            for k, n in enumerate(self._counts)
+        ]
 
     def instance_costs(self, rule: Formula, held_out: bool = False) -> Floats:
         """(families, instances) the cost of a rule on every instance, in percent."""
-        raise NotImplementedError
+        arrays = arrays_of(rule)
+        return np.array([np.concatenate([part.costs(*arrays) for part in one]) for one in self.instances[held_out]])
 
     def costs(self, rule: Formula, held_out: bool = False) -> Floats:
         means: Floats = self.instance_costs(rule, held_out).mean(1)
         return means
 
-    @cached_property
-    def _ranked(self) -> list[str]:
-        return sorted(self.textbook.values(), key=lambda text: -self.score(text).fitness)
-
     def known_answers(self, seed: int) -> list[str]:
         """The rules of textbooks."""
-        return self._ranked
+        return sorted(self.textbook.values(), key=lambda text: -self.score(text).fitness)
 
 
 def measure_textbook(problem: SimulatedProblem, held_out: bool = False) -> dict[str, Floats]:

