@@ -60,20 +60,9 @@ class RuleDialect(FormulaDialect):
             raise ValueError(f"{problem.name}: {self.name} is about {self.speaks_of}")
         if not 1 <= answers <= MOST_ANSWERS:
             raise ValueError(f"the language writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
-        names = problem.names
-        if len(names) > w.MOST_FEATURES:
-            raise ValueError(f"the language has words for at most {w.MOST_FEATURES} features, not {len(names)}")
-        rule: Formula | None = None
-        kinds = problem.kinds or (w.KINDS[-1],) * len(problem.objectives)
-        words = [w.RULE, *w.VARIABLES[: len(names)], *kinds]
-        try:
-            rule = parse_rule(parent, names)
-        except FormulaError:
-            pass
-        else:
-            nodes = zip(w.NODES, prefix_words(rule), strict=False)
-            words += [PARENT, *(word for pair in nodes for word in pair), w.ERRORS, *_levels(problem, parent)]
-        return " ".join([write_header(names, rule), *words, f"m{answers}"])
+        if len(problem.names) > w.MOST_FEATURES:
+            raise ValueError(f"the language has words for {w.MOST_FEATURES} features at most, not {len(problem.names)}")
+        return f"{_begin(problem, parent)} m{answers}"
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
         """The chain; None also if the words of numbers are too far from the numbers."""
@@ -95,7 +84,22 @@ def _near(rule: Formula, other: Formula) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _levels(problem: Problem, parent: str) -> tuple[str, ...]:
+def _begin(problem: Problem, parent: str) -> str:
+    """A prompt up to the number of answers."""
+    assert isinstance(problem, RuleTask)
+    names = problem.names
+    kinds = problem.kinds or (w.KINDS[-1],) * len(problem.objectives)
+    words = [w.RULE, *w.VARIABLES[: len(names)], *kinds]
+    try:
+        rule = parse_rule(parent, names)
+    except FormulaError:
+        return " ".join([write_header(names, None), *words])
+    nodes = zip(w.NODES, prefix_words(rule), strict=False)
+    words += [PARENT, *(word for pair in nodes for word in pair), w.ERRORS, *_levels(problem, parent)]
+    return " ".join([write_header(names, rule), *words])
+
+
+def _levels(problem: Problem, parent: str) -> list[str]:
     """Two words a family: a level of the logarithm of its cost, and a finer step. The lowest cost is the highest level.
     The reward, s / (s + cost), gives the cost."""
     words: list[str] = []
@@ -104,7 +108,7 @@ def _levels(problem: Problem, parent: str) -> tuple[str, ...]:
         share = math.log(HIGHEST / ratio) / math.log(HIGHEST / LOWEST)
         level, digit = divmod(round(share * (len(w.QUALITY) * len(DIGITS) - 1)), len(DIGITS))
         words += [w.QUALITY[level], DIGITS[digit]]
-    return tuple(words)
+    return words
 
 
 DIALECT = RuleDialect()

@@ -94,6 +94,12 @@ def test_the_models_of_a_directory_search_it_unless_a_policy_is_named():
     with pytest.warns(UserWarning, match="using the models of config.yaml: openai:a@http://h"):
         assert resolve_policy(RunConfig(), [directory]).policy == "openai:a@http://h"
     assert resolve_policy(RunConfig(policy="scripted:mutate"), [directory]).policy == "scripted:mutate"
+    problem = Directory()
+    problem.default_policy = "scripted:gp"
+    with pytest.warns(UserWarning, match="using scripted:gp"):
+        assert resolve_policy(RunConfig(), [problem]).policy == "scripted:gp"
+    with pytest.warns(UserWarning, match="using scripted:mutate"):
+        assert resolve_policy(RunConfig(), [problem, Directory()]).policy == "scripted:mutate"
     with pytest.raises(BadInput, match="different models"):
         resolve_policy(RunConfig(), [directory, other])
 
