@@ -91,22 +91,9 @@ class SimulatedProblem(RuleProblem):
 
 
 def measure_textbook(problem: SimulatedProblem, held_out: bool = False) -> dict[str, Floats]:
-    """The costs (families, instances) of each textbook rule, by its name."""
+    """The costs (families, instances) of each textbook rule, by its name. The portfolio with the best mean over
+    instances is vpo.metrics.best_set of their negatives."""
     return {
         name: problem.instance_costs(parse_rule(text, problem.names), held_out)
         for name, text in problem.textbook.items()
     }
-
-
-def choose_portfolio(costs: Mapping[str, Floats], k: int) -> tuple[list[str], float]:
-    """Up to k rules, chosen one by one so that the mean over instances of the best member's cost falls most; and that
-    mean. costs: (families, instances) of each rule by its name"""
-    best: Floats = np.full_like(next(iter(costs.values())), np.inf)
-    members: list[str] = []
-    for _ in range(k):
-        name = min(costs, key=lambda name: np.minimum(best, costs[name]).mean())
-        if name in members:
-            break
-        members.append(name)
-        best = np.minimum(best, costs[name])
-    return members, float(best.mean())

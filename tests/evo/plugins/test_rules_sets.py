@@ -11,7 +11,7 @@ from evo.plugins.rules.binpacking import BIN_PACKING
 from evo.plugins.rules.compiled import DELAY, arrays_of, pack, run_shops, value_of
 from evo.plugins.rules.jobshop import FEATURES, ShopFamily
 from evo.plugins.rules.rule import FUNCTIONS, parse_rule, rank
-from evo.plugins.rules.simulated import choose_portfolio, measure_textbook
+from evo.plugins.rules.simulated import measure_textbook
 from evo.plugins.rules.taillard import read_taillard
 from evo.testing import ProblemContract
 from problems import BadAddress, resolve
@@ -122,16 +122,6 @@ def test_the_first_job_of_ta01_is_the_published_one():
     shops = read_taillard()[0].shops
     assert shops.times[0, 0].tolist() == [94, 66, 10, 53, 26, 15, 65, 82, 10, 27, 93, 92, 96, 70, 83]
     assert shops.machines[0, 0].tolist() == [6, 12, 4, 7, 3, 2, 10, 11, 8, 14, 9, 13, 5, 0, 1]
-
-
-def test_a_portfolio_is_chosen_for_the_mean_of_its_best_member(taillard):
-    costs = {"even": np.array([[4.0, 4, 4]]), "first": np.array([[0.0, 9, 9]]), "rest": np.array([[9.0, 2, 3]])}
-    assert choose_portfolio(costs, 1) == (["even"], 4.0)
-    assert choose_portfolio(costs, 2) == (["even", "first"], 8 / 3)
-    assert choose_portfolio(costs, 9) == (["even", "first", "rest"], 5 / 3)
-    assert (
-        choose_portfolio(taillard, 4)[1] < choose_portfolio(taillard, 1)[1] == min(c.mean() for c in taillard.values())
-    )
 
 
 def test_no_textbook_rule_is_best_in_more_than_two_of_the_six_families():
