@@ -70,8 +70,8 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
 
 
 def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
-    summary, named, sets = outcome.summary, format_arguments(outcome.run, db), _read_sets(outcome, db)
-    problems = summary.get("problems", [])
+    summary, named = outcome.summary, format_arguments(outcome.run, db)
+    problems, wants_set = summary.get("problems", []), outcome.config is not None and outcome.config.set_size
     rows = [_make_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
     print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
     if len(problems) == 1 and (values := problems[0].get("values")):
@@ -96,13 +96,13 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
         for reason, count in unscored["reasons"].items():
             console.print(f"  {count:,} x {' '.join(reason.split())[:200]}", soft_wrap=True, markup=False)
         console.print(f"  a reply: {' '.join(unscored['reply'].split())[:200]}", soft_wrap=True, markup=False)
-    elif summary["groups"] and not sets and not any(problem["improved"] for problem in problems):
+    elif summary["groups"] and not (any(each["improved"] for each in problems) or wants_set):
         told = "nothing was earned: no answer is better than what the search began with"
         console.print(told, style="yellow", soft_wrap=True)
     if summary.get("sandbox") == "none":
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)
-    for found in sets[:SHOWN_SETS]:
+    for found in _read_sets(outcome, db)[:SHOWN_SETS]:
         from evo.report.terminal import print_set  # intervals: scipy
 
         print_set(console, found)
@@ -112,11 +112,11 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
 
 
 def _read_sets(outcome: SearchOutcome, db: str) -> list[AnswerSet]:
-    """The best set of each problem, if the run was to show them."""
+    """The best set of each problem, if the run was to show them; its held-out scores unless it was interrupted."""
     if outcome.config is None or outcome.config.set_size is None:
         return []
     with Store.open(db, read_only=True) as store:
-        return choose_sets(store, [store.run(outcome.run)], held_out=True)
+        return choose_sets(store, [store.run(outcome.run)], held_out=outcome.outcome == "done")
 
 
 def _print_training(outcome: SearchOutcome, console: Console) -> None:

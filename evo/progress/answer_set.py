@@ -77,12 +77,8 @@ class AnswerSet:
         names = [one.name for one in self.problem.metrics]
 
         def told(candidate: Candidate, place: int) -> dict[str, Any]:
-            shown: dict[str, Any] = {
-                "candidate": candidate.id,
-                "answer": candidate.text,
-                "value": self.worth(candidate.rewards),
-            }
-            shown |= as_dict(self.problem.metrics, candidate)
+            value, shown = self.worth(candidate.rewards), as_dict(self.problem.metrics, candidate)
+            shown |= {"candidate": candidate.id, "answer": candidate.text, "value": value}
             shown["best_for"] = [name for name, best in zip(names, self.chosen, strict=True) if best == place]
             if self.held_out:
                 score = self.held_out[place]

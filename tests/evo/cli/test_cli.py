@@ -48,7 +48,7 @@ def test_answers_and_iterations_are_written_as_asked(finished, here, capsys):
     assert len({name.lower() for name in alike}) == 3
     code, _, err = evo(capsys, "best", "first", "-o", "one.txt")
     assert code == 2
-    assert "3 problems" in err
+    assert "3 answers" in err
 
 
 def test_resume_goes_on_and_says_so(finished, capsys):
