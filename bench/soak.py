@@ -3,10 +3,10 @@
     python bench/soak.py [--kills 1000] [--state FILE] [--seed 0] [--kinds search,scorer,...]
 
 An episode is one piece of work (a search of mazes, a search with a scorer in the sandbox, a search that trains its
-policy, a comparison, an import, a search with an engine process) in a fresh database, SQLite and PostgreSQL in turn. It
+policy, a comparison) in a fresh database, SQLite and PostgreSQL in turn. It
 is begun, killed, taken up again by `evo resume`, and so on to its end. Where the kill falls is drawn as processor time
 used, in three parts: start-up, the loop, closing. Who is killed is drawn too: the command alone, one of its processes
-(sandbox worker, scorer, comparison worker, engine), or all of them at once. Commands are forks of this process, so that
+(sandbox worker, scorer, comparison worker), or all of them at once. Commands are forks of this process, so that
 a life costs what it does and not what Python's imports cost.
 
 After every kill: the groups and training steps that were on record are there and unchanged; there is no gap, no half
@@ -35,8 +35,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
-from soak_kinds import KINDS, Kind, import_commands, warm_up  # noqa: E402
-from soak_life import Life, become_subreaper, descendants, orphans_after, stubbed_engines  # noqa: E402
+from soak_kinds import KINDS, Kind, warm_up  # noqa: E402
+from soak_life import Life, become_subreaper, descendants, orphans_after  # noqa: E402
 from soak_store import Snapshot, committed, rows, whole  # noqa: E402
 from support.postgres import PostgresServer  # noqa: E402
 
@@ -134,27 +134,24 @@ class Episode:
         self.seed = number
 
     def run(self) -> None:
-        begin, resume = import_commands(self) if kind_imports(self.kind) else self.kind.commands(self.seed, self.db)
+        begin, resume = self.kind.commands(self.seed, self.db)
         before, arguments = Snapshot(self.db), begin
         for life in range(self.kind.kills + 6):
             closing = life >= self.kind.kills - 2
             code, after = self.live(arguments, before, closing, last=life >= self.kind.kills)
             before = after
-            if code == 0 or self.soak.stopped or (kind_imports(self.kind) and after.runs):
-                break  # an import is on record whole or not at all
+            if code == 0 or self.soak.stopped:
+                break
             arguments = resume if self.kind.begun(after.runs) else begin
         else:
             self.soak.fault("ended", self.name, "is not through after all its kills")
-        if kind_imports(self.kind) and not self.soak.stopped:
-            self.check_import()
         if not self.soak.stopped:
             self.soak.state["groups"] += len(before.groups)
             self.check_files()
 
     def live(self, arguments: list[str], before: Snapshot, closing: bool, last: bool) -> tuple[int | None, Snapshot]:
         """One life, with its kill unless it is the last or ends first; its exit code, and what is committed then."""
-        with stubbed_engines(ROOT / "tests") if self.kind.engine else contextlib.nullcontext():
-            life = Life(arguments, self.folder)
+        life = Life(arguments, self.folder)
         self.soak.state["lives"] += 1
         died = False
         if not last:
@@ -240,13 +237,6 @@ class Episode:
         if left:
             self.soak.fault("orphans", self.name, f"{left} connections of PostgreSQL")
 
-    def check_import(self) -> None:
-        """All of the checkpoint's programs are there."""
-        there = len(list((self.folder / "checkpoint").rglob("programs/*.json")))
-        found = sum(row[0] for row in rows(self.db, "SELECT count(*) FROM imported_programs"))
-        if found != there:
-            self.soak.fault("half", self.name, f"{found} of {there} programs were imported")
-
     def check_files(self) -> None:
         """Once the work is through, nothing temporary is left and the database is sound."""
         left = [str(path.relative_to(self.folder)) for path in (self.folder / "tmp").iterdir()]
@@ -257,15 +247,11 @@ class Episode:
             self.soak.fault("half", self.name, fault)
 
 
-def kind_imports(kind: Kind) -> bool:
-    return kind.name == "import"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", default="search,scorer,compare,import,search,scorer,train,workers,engine")
+    parser.add_argument("--kinds", default="search,scorer,compare,search,scorer,train,workers")
     parser.add_argument("--databases", default="sqlite,postgresql")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "evo-soak")
     parser.add_argument("--state", type=Path, help="default: state.json in the folder")

@@ -7,10 +7,9 @@ import importlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 WARM = (
-    *(f"evo.cli.{name}" for name in ("run", "resume", "compare", "evaluate", "pipeline", "report", "export")),
+    *(f"evo.cli.{name}" for name in ("run", "compare", "evaluate", "pipeline", "report", "export")),
     *("psycopg", "islands.store", "evo.runs.start", "vpo.policies.scripted", "numpy.random"),
     *("pygments.lexers.html", "pygments.lexers.python", "problems.registry", "vpo.chain.parsing", "scipy.stats"),
 )
@@ -40,7 +39,6 @@ class Kind:
     loop: float = 0.3
     targets: tuple[int, int, int] = (1, 0, 0)
     resume_words: tuple[str, ...] = ()
-    engine: bool = False
     unlogged: bool = False
 
     def commands(self, seed: int, db: str) -> tuple[list[str], list[str]]:
@@ -91,7 +89,6 @@ KINDS = {
             resume_words=TWO,
             unlogged=True,
         ),
-        Kind("import", ("import",), kills=12, groups=0, start=0.1, loop=0.4, targets=(2, 2, 1)),
         Kind(
             "train",
             (
@@ -104,19 +101,6 @@ KINDS = {
             start=1.0,
             loop=3.0,
         ),
-        Kind(
-            "engine",
-            (
-                "run", "maze:test", "--limit", "2", "--policy", "vllm:embedded:base?threads=1&context=512",
-                "--iterations", "6", "--rollouts", "2", "--answers", "2",
-            ),
-            kills=4,
-            groups=12,
-            start=6.0,
-            loop=3.0,
-            targets=(1, 2, 1),
-            engine=True,
-        ),
     )
 }  # fmt: skip
 
@@ -127,23 +111,3 @@ def warm_up(kinds: Sequence[str]) -> None:
     for name in (*WARM, *models):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-
-
-def import_commands(episode: Any) -> tuple[list[str], list[str]]:
-    """Of an import: a checkpoint is made first, by a search that is left alone."""
-    from soak_life import Life
-
-    folder = episode.folder
-    problem = HERE.parent / "examples" / "valley"
-    made = f"sqlite:///{folder / 'source.db'}"
-    begin = ["run", str(problem), "--policy", "scripted:mutate", "--iterations", "30", "--name", "source", "--db", made]
-    for words in (
-        [*begin, "--plain", "--seed", str(episode.seed), "--rollouts", "2", "--answers", "2"],
-        ["export", "source", "--openevolve", str(folder / "checkpoint"), "--db", made],
-    ):
-        life = Life(words, folder)
-        if life.wait(300) != 0:
-            raise RuntimeError(f"{words}: {life.said()}")
-    again = ["import", str(folder / "checkpoint"), "--problem", str(problem), "--score", "all", "--name", "soak"]
-    again += ["--db", episode.db, "--plain"]
-    return again, again

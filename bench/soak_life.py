@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -194,18 +194,3 @@ def _log_scores() -> None:
         return judge(problem, answer)
 
     scoring.checked_score = noted
-
-
-@contextlib.contextmanager
-def stubbed_engines(tests: Path) -> Iterator[None]:
-    """vllm: policies that start meanwhile have the tests' server in the place of vLLM."""
-    sys.path.insert(0, str(tests))
-    from support.vllm_server import write_program
-
-    usual = os.environ["PATH"]
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["PATH"] = f"{write_program(Path(folder))}{os.pathsep}{usual}"
-        try:
-            yield
-        finally:
-            os.environ["PATH"] = usual

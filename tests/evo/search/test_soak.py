@@ -47,7 +47,7 @@ def test_a_group_that_changed_or_is_gone_is_found(
 
 @pytest.mark.long
 def test_ten_kills_lose_nothing_and_leave_nothing(tmp_path):
-    command = [sys.executable, str(ROOT / "bench" / "soak.py"), "--kills", "10", "--kinds", "scorer,search"]
+    command = [sys.executable, str(ROOT / "bench" / "soak.py"), "--kills", "10", "--kinds", "train,scorer"]
     ended = subprocess.run(
         [*command, "--databases", "sqlite", "--folder", str(tmp_path)], capture_output=True, text=True, timeout=900
     )
