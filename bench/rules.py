@@ -44,6 +44,8 @@ POOL = 20
 TESTS = {"jobshop": "rules:jobshop-test/0", "makespan": "rules:taillard", "binpacking": "rules:binpacking-test/0"}
 VALIDATION = 9
 """The index of the problem whose held-out instances choose."""
+PER_ITERATION = 4
+"""Answers of an iteration, in every comparison that is measured."""
 MEASURES = ("rule", "set", "best of set")
 
 
@@ -104,17 +106,14 @@ def measure(db: str, name: str, out: Path, counts: Sequence[int], members: int) 
     with out.open("a", encoding="utf-8") as file:
         for (arm, seed, problem), searched in frame.groupby(["arm", "seed", "problem"]):
             kind = problem.partition(":")[2].partition("/")[0]
-            searched = searched[searched.error.isna()].sort_values("id")
-            values = searched[[column for column in searched if column.startswith("reward.")]]
-            values = values.dropna(axis=1, how="all").to_numpy(float)
+            searched = searched[searched.error.isna()].sort_values("candidate")
+            rewards = searched[[name for name in searched if name.startswith("reward.")]].dropna(axis=1, how="all")
             for count in counts:
                 row = {"arm": arm, "seed": int(seed), "problem": problem, "at": count, "members": members}
                 if _key(row) in done:
                     continue
-                first = (searched.answers_before < count).to_numpy() if "answers_before" in searched else None
-                places = np.arange(min(count, len(values))) if first is None else np.flatnonzero(first)
-                pool = _pool(values[places])
-                texts = [searched.text.iloc[places[at]] for at in pool]
+                first = (searched.iteration.fillna(0) <= count / PER_ITERATION).to_numpy(bool)
+                texts = [str(searched.answer.iloc[at]) for at in _pool(rewards.to_numpy(float)[first])]
                 print(json.dumps({**row, **judge(kind).measure(texts, members)}), file=file, flush=True)
 
 
