@@ -20,12 +20,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from evo.plugins.formulas.edits import words as w
 from evo.plugins.formulas.edits.dialect import FormulaDialect
-from evo.plugins.formulas.edits.language import prefix_words, write_header
-from evo.plugins.formulas.grammar import Formula, FormulaError, parse
+from evo.plugins.formulas.edits.language import prefix_words, read_prompt, write_header
+from evo.plugins.formulas.grammar import Formula, FormulaError, write
 from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import Problem
 from vpo.languages.contract import MOST_ANSWERS, PARENT
@@ -39,8 +37,6 @@ LOWEST, HIGHEST = 0.04, 2.5
 """Costs that the language tells apart, as multiples of the seed's."""
 DIGITS = w.EXPLAINED[:9]
 """Finer steps of a level of QUALITY."""
-NEAR = 0.2
-"""By what share of itself a number of an answer may differ from the word that teaches it."""
 
 
 @dataclass
@@ -65,12 +61,23 @@ class RuleDialect(FormulaDialect):
         return f"{_begin(problem, parent)} m{answers}"
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
-        """The chain; None also if the words of numbers are too far from the numbers."""
-        text = super().write(problem, answers, prompt)
-        if text is None or not isinstance(problem, RuleTask):
+        """The chain. Numbers that have no word and are not the parent's are rounded to one that has; None also if that
+        makes an answer worse, and no better than the parent."""
+        shown = read_prompt(prompt)
+        if shown is None:
             return None
-        pairs = zip(answers, self.read(text, prompt), strict=True)
-        return text if all(_near(parse(a, problem.names), parse(b, problem.names)) for a, b in pairs) else None
+        rounded: list[str] = []
+        for answer in answers:
+            try:
+                rounded.append(write(_round(parse_rule(answer, shown.names), shown.parent), shown.names))
+            except FormulaError:
+                return None
+            if rounded[-1] != answer:
+                parents = [] if shown.parent is None else [write(shown.parent, shown.names)]
+                found, *others = (problem.score(text).fitness for text in (rounded[-1], answer, *parents))
+                if found < others[0] and found <= others[-1]:
+                    return None
+        return super().write(problem, rounded, prompt)
 
     @property
     def grammar(self) -> type[RuleGrammar]:
@@ -79,8 +86,15 @@ class RuleDialect(FormulaDialect):
         return RuleGrammar
 
 
-def _near(rule: Formula, other: Formula) -> bool:
-    return np.allclose(sorted(rule.values), sorted(other.values), rtol=NEAR, atol=0)
+def _round(rule: Formula, parent: Formula | None) -> Formula:
+    kept = () if parent is None else parent.values
+    return Formula(rule.codes, tuple(value if value in kept else _nearest(value) for value in rule.values))
+
+
+def _nearest(value: float) -> float:
+    """The number with a word that has the same sign and is nearest by its logarithm."""
+    size, sign = max(abs(value), w.RATIO**w.SMALLEST), math.copysign(1.0, value)
+    return min((each for each in w.VALUES if each * sign > 0), key=lambda each: abs(math.log(abs(each) / size)))
 
 
 @lru_cache(maxsize=8192)

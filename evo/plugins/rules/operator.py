@@ -12,15 +12,14 @@ import re
 from collections.abc import Sequence
 
 from evo.plugins.formulas import operator as of_formulas
-from evo.plugins.formulas.edits.words import CONSTANTS, NUMBERS, number_of_word
+from evo.plugins.formulas.edits.words import VALUES
 from evo.plugins.formulas.grammar import Formula, FormulaError, apply, fixed, write
 from evo.plugins.formulas.variation import Variation, uses_variables
 from evo.plugins.rules.rule import FUNCTIONS, MOST_NODES, parse_rule
 from problems.types import Prompt
 
 _NAMES = re.compile(r"over the features (.+?)\. ")
-_READ = [number_of_word(word) for word in (*NUMBERS[:6], *CONSTANTS)]
-_NUMBERS = sorted({read[1] for read in _READ if read is not None and read[1] > 0})
+_NUMBERS = [value for value in VALUES if value > 0]
 
 
 class RuleVariation(Variation):

@@ -64,12 +64,17 @@ def test_numbers_of_a_rule_make_a_difference(problem):
         ("0.37*p + 3.0*w", "n5 3"),
         ("9.0*p + 2*w", "n2 c+2"),
         ("max(0.37*p, w)", "n0 f:max n1 x2"),
+        ("max(0.37, w)", "n0 f:max n2 x2"),
         ("0.37*p + 2*(w + 0.37*p)", "n6 f:+ x2 n1"),
     ):
         assert encode_answer(shown.read(child), shown) == words.split()
         assert DIALECT.write(problem, [child], prompt) == f"> {words}"
         assert [problem.canonical(text) for text in DIALECT.read(f"> {words}", prompt)] == [problem.canonical(child)]
-    for unwritten in ("0.37*p + 2*w", "0.37*p + 15.0*w", " + ".join(["w"] * 40)):
+    assert DIALECT.write(problem, ["0.37*p + 15*w"], prompt) == "> n5 c+2"  # as good as 9*w there
+    assert (
+        DIALECT.write(problem, ["(p + 0.6)/w"], DIALECT.prompt(problem, "p/w", 1)) is None
+    )  # 1 is worse
+    for unwritten in ("0.37*p + 2*w", "sin(w)", " + ".join(["w"] * 40)):
         assert DIALECT.write(problem, [unwritten], prompt) is None
 
 

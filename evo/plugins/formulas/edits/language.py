@@ -111,14 +111,16 @@ class ShownFormula:
 
     @cached_property
     def known(self) -> Mapping[Skeleton, str]:
-        """The words of terms and of the parent's subtrees of several nodes, by what they say."""
+        """The words of terms and of the parent's subtrees of several nodes, by what they say. Of its numbers too that
+        stay as they are and have no word of their own."""
         words: dict[Skeleton, str] = {}
         for name, term in self.terms.items():
             words.setdefault(_skeleton(term), name)
         for place, span in enumerate(self.spans):
-            if self.parent is not None and span[1] - span[0] > 1:
-                word = self.words_of_nodes.get(place, w.NODES[place])
-                words.setdefault(_skeleton(self.parent.cut(*span)), word)
+            assert self.parent is not None
+            part = self.parent.cut(*span)
+            if part.size > 1 or (self.exact and part.values and part.values[0] not in w.VALUES):
+                words.setdefault(_skeleton(part), self.words_of_nodes.get(place, w.NODES[place]))
         return words
 
 
@@ -269,9 +271,9 @@ def _written(formula: Formula, known: Mapping[Skeleton, str], summand: bool, lin
     the value of its coefficient is of no importance
     """
     code = formula.codes[-1]
-    if formula.size == 1 and code in (CONSTANT, FIXED):
-        return [w.word_of_number(1.0 if linear and code == CONSTANT else formula.values[0], code == FIXED)]
     word = known.get(_skeleton(formula))
+    if formula.size == 1 and code in (CONSTANT, FIXED):
+        return [word or w.word_of_number(1.0 if linear and code == CONSTANT else formula.values[0], code == FIXED)]
     if word is not None and (summand or formula.size > 1):
         return [word]
     arguments = formula.arguments()

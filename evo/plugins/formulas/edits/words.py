@@ -85,6 +85,8 @@ def number_of_word(word: str) -> tuple[int, float] | None:
 
 
 _CONSTANTS = frozenset(CONSTANTS)
+VALUES = tuple(sorted({read[1] for word in (*NUMBERS[:6], *CONSTANTS) if (read := number_of_word(word)) is not None}))
+"""The numbers that have a word, but for pi and e."""
 
 
 def explained_word(share: float) -> str:
