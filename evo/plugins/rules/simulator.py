@@ -45,7 +45,10 @@ class Simulator:
         """Of the costs of a seed on the first instance of each family."""
         seed = self.seed_answer if isinstance(self.seed_answer, str) else self.seed_answer[0]
         first = {family: instances[:1] for family, instances in self._families.items()}
-        return list(self._costs(parse_rule(seed, self._names), first))
+        try:
+            return list(self._costs(parse_rule(seed, self._names), first))
+        except FormulaError as fault:
+            raise ValueError(f"seed_answer is {clip(seed)}, but {fault}") from None
 
     def directions(self) -> dict[str, str]:
         return dict.fromkeys(self.objectives(), "min")

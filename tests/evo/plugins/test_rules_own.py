@@ -82,6 +82,10 @@ def test_costs_by_name_and_one_list(opened):
         (("return float", "return 1 / 0 or float"), "mine.py, line 9: ZeroDivisionError"),
         (("return float", "return np.inf or float"), "returned inf for few; a cost is a finite number"),
         (("return float", "return {len(instance): 1} or float"), "many.*|returned the costs many 3, then many 2"),
+        (
+            ("held_out =", "seed_answer = 'worth'\nheld_out ="),
+            "seed_answer is 'worth', but there is no variable 'worth'",
+        ),
         (("[[(1, 2), (3, 4)]]", "[]"), "families must be a list of instances, or map each kind"),
         (('"few": [[(9', '"a few": [[(9'), "held_out has a few, many; families has few, many"),
     ],
