@@ -16,7 +16,6 @@ from islands.blobs import unpack, unpack_floats, unpack_ids
 from islands.history import COLUMNS, from_row
 from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
 from islands.store import Store
-from problems.contract import Score
 from problems.types import Prompt, ScoredAnswer, ScoredGroup, ScoredRollout
 from problems.types import Rollout as RolloutRecord
 
@@ -35,20 +34,6 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
     if missing:
         raise LookupError(f"there is no group {missing[0]}" + (f", nor {len(missing) - 1} others" * bool(missing[1:])))
     return [found[sequence] for sequence in sequences]
-
-
-def shown_answers(store: Store, group: ScoredGroup) -> list[ScoredAnswer]:
-    """The valid candidates that a group's prompt showed, parent and inspirations, in the order of their ids."""
-    shown = {group.parent, *group.inspirations} - {None}
-    query = (
-        select(Candidate.c.id, Candidate.c.text, Candidate.c.identity, Candidate.c.rewards, Candidate.c.fitness)
-        .where(Candidate.c.id.in_(shown), Candidate.c.error.is_(None))
-        .order_by(Candidate.c.id)
-    )
-    return [
-        ScoredAnswer(text, identity, Score(tuple(rewards), fitness), candidate=id)
-        for id, text, identity, rewards, fitness in (store.rows(query) if shown else ())
-    ]
 
 
 def _groups(run_id: int) -> Select[Any]:

@@ -32,7 +32,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from vpo.scalarize import Bools, Floats, archive_gains, set_rewards, successes
+from vpo.scalarize import Bools, Floats, set_rewards, successes
 
 EPSILON = 1e-6
 """Added to every denominator, and the spread below which a group teaches nothing."""
@@ -51,8 +51,6 @@ class GroupRewards:
     weights: (K, d), the scalarizations that VPO's family shares within the group
     scalar: (d,), the deployment weighting
     taste: (d,), the one random scalarization of random_weighting for this group
-    shown: (P, d), those of the parents in the prompt, if gains over them are rewarded; else none
-    shaping: weight of an answer's value in addition to its gain
     goals: (K,), if reaching a goal is rewarded, the value that an answer must reach under each weight; inf if the
         archive has reached it already; else none
     solved: (G, m), the answers that solve the problem; they succeed under every weight
@@ -64,10 +62,8 @@ class GroupRewards:
     weights: Floats
     scalar: Floats
     taste: Floats
-    shown: Floats
     goals: Floats
     solved: Bools
-    shaping: float = 0.0
     pass_at: int = 0
 
     @classmethod
@@ -79,13 +75,11 @@ class GroupRewards:
         weights: npt.ArrayLike | None = None,
         scalar: npt.ArrayLike | None = None,
         taste: npt.ArrayLike | None = None,
-        shown: npt.ArrayLike | None = None,
         goals: npt.ArrayLike | None = None,
         solved: npt.ArrayLike | None = None,
-        shaping: float = 0.0,
         pass_at: int = 0,
     ) -> GroupRewards:
-        """Fill in defaults: all answers valid, one uniform weight, the mean, no parents.
+        """Fill in defaults: all answers valid, one uniform weight, the mean.
 
         Raises ValueError for inconsistent shapes and for numbers that are not finite.
         """
@@ -114,10 +108,8 @@ class GroupRewards:
             weights=rows(weights, uniform[None], (-1, d), "weights"),
             scalar=rows(scalar, uniform, (d,), "scalar"),
             taste=rows(taste, uniform, (d,), "taste"),
-            shown=rows(shown, np.zeros((0, d)), (-1, d), "shown"),
             goals=np.zeros(0) if goals is None else np.asarray(goals, dtype=np.float64),
             solved=np.zeros_like(v) if solved is None else np.asarray(solved, dtype=bool) & v,
-            shaping=shaping,
             pass_at=pass_at,
         )
 
@@ -240,16 +232,11 @@ def multi_rlvr(group: GroupRewards, *, sample: bool = True) -> Floats:
 def vpo(group: GroupRewards) -> Floats:
     """R(S) = E_w[max_s w . r_s] over the rollout's answers, normalised (VPO, arXiv 2605.22817). -> (G,)
 
-    If gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))] + shaping R(S). If reaching
-    goals is rewarded: the share of weights under which an answer reaches the goal.
+    If reaching goals is rewarded: the share of weights under which an answer reaches the goal.
     """
     if len(group.goals):
         return normalise(np.asarray(_successes(group).mean(axis=1)))
-    values = set_rewards(group.rewards, group.valid, group.weights)
-    if len(group.shown):
-        gains = archive_gains(group.rewards, group.valid, group.weights, group.shown)
-        values = gains + group.shaping * values if group.shaping else gains
-    return normalise(values)
+    return normalise(set_rewards(group.rewards, group.valid, group.weights))
 
 
 def _successes(group: GroupRewards) -> Bools:
@@ -320,11 +307,6 @@ class Method:
     def solves(self) -> bool:
         """Whether reaching a goal can be what is rewarded."""
         return self.scalar or self.goals
-
-    @property
-    def gains(self) -> bool:
-        """Whether a gain over the parents that a prompt shows can take the place of the reward."""
-        return self.scalar or self.chain
 
     @property
     def about(self) -> str:

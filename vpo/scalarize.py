@@ -109,21 +109,6 @@ def successes(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLi
     return np.asarray(values.max(axis=1) >= np.asarray(goals, dtype=np.float64) - REACHED)
 
 
-def archive_gains(
-    rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike, archive: npt.ArrayLike
-) -> Floats:
-    """E_w[max(0, max_s w.r_s - max_a w.a)], the set's gain over an archive: (G, m, d), (G, m), (K, d), (A, d) -> (G,).
-
-    An empty archive (0, d) is worth 0 under every weight, so the gain is then R(S) (for rewards that are not negative).
-    """
-    r, v, w = _check(rewards, valid, weights)
-    held = _held(archive, w.shape[1])
-    best = (held @ w.T).max(axis=0) if len(held) else np.zeros(len(w))
-    if r.shape[1] == 0:
-        return np.zeros(len(r))
-    return np.asarray(np.maximum(_best_values(r, v, w) - best[:, None], 0.0).mean(axis=0))
-
-
 def _check(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[Floats, Bools, Floats]:
     r = np.asarray(rewards, dtype=np.float64)
     v = np.asarray(valid, dtype=bool)
@@ -140,11 +125,3 @@ def _check(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike)
     if not finite[v].all():
         raise ValueError("a valid answer has a reward that is not finite")
     return np.where(finite, r, 0.0), v, w
-
-
-def _held(archive: npt.ArrayLike, dimensions: int) -> Floats:
-    """The archive as (A, d). Raises ValueError for numbers that are not finite."""
-    held = np.asarray(archive, dtype=np.float64).reshape(-1, dimensions)
-    if not np.isfinite(held).all():
-        raise ValueError("the archive holds a number that is not finite")
-    return held

@@ -37,7 +37,7 @@ _FLAGS = [
         "Budget": ("max_seconds", "max_answers", "limit"),
         "Sampling and parents": (
             *("temperature", "max_new_tokens", "parents", "parents_from", "parent_level", "under_way", "visits"),
-            *("reward", "shaping"),
+            "reward",
         ),
         "Stored traces": (*TraceSettings.model_fields, "children"),
         "Method": [name for name in EstimationSettings.model_fields if name not in ("method", "seed")],

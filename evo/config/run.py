@@ -16,7 +16,7 @@ from problems.retired import drop_retired
 from problems.sandbox.contract import Mode
 from problems.scoring import check_resources
 from vpo.advantage import METHODS
-from vpo.training.config import Reward, TrainerSettings
+from vpo.training.config import TrainerSettings
 
 Rollouts = Annotated[int, Field(ge=1, le=1024)]
 Answers = Annotated[int, Field(ge=1, le=32)]
@@ -102,11 +102,6 @@ class SearchTraining(TrainerSettings):
         8, ge=0, description="Drop (and count) groups of versions that are older than this many."
     )
     truncate: float | None = Field(2.0, gt=0.0, description="The cap of truncated importance weights.")
-    reward: Reward = Field(
-        "value",
-        description="The reward of an answer to a prompt with a parent: its value, or its gain over the parents shown.",
-    )
-    shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
     tolerance: float = Field(
         0.05, gt=0.0, description="Nats per token by which sampler and trainer may differ on the probe after a sync."
     )
@@ -117,9 +112,7 @@ class SearchTraining(TrainerSettings):
 
     @model_validator(mode="after")
     def _sensible(self) -> SearchTraining:
-        if self.reward == "gain" and self.method in METHODS and not METHODS[self.method].gains:
-            raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
-        if self.reward == "solve" or (self.method in METHODS and METHODS[self.method].success):
+        if self.method in METHODS and METHODS[self.method].success:
             raise ValueError(
                 "reward solve takes its goals from a stored search: evo train pass_at_k --reward solve "
                 "--parents-from archive:RUN"
@@ -244,7 +237,6 @@ FLAGS: Mapping[str, str] = {
     "fresh": "prompt.fresh",
     "train_every": "train.every",
     "train_steps": "train.steps",
-    "train_reward": "train.reward",
     "lr": "train.lr",
     "kl": "train.kl",
 }

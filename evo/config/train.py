@@ -57,7 +57,6 @@ _OF_SAMPLING = (
     "under_way",
     "visits",
     "reward",
-    "shaping",
 )
 """Settings that decide which prompts are sampled, and how; traces have been sampled already."""
 _OF_EXAMPLES = ("from_traces", "db")
@@ -108,10 +107,9 @@ class TrainRun(TraceSettings, TrainerSettings):
     )
     reward: Reward = Field(
         "value",
-        description="The reward of an answer. value: its fitness or its objectives; gain: its gain over the prompt's "
-        "parent; solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",
+        description="The reward of an answer. value: its fitness or its objectives; "
+        "solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",
     )
-    shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
 
     evaluate: list[str] = Field(default_factory=list, description="Held-out problem addresses to evaluate on.")
     evaluate_every: int = Field(50, ge=1, description="Steps between held-out evaluations.")
@@ -152,8 +150,6 @@ class TrainRun(TraceSettings, TrainerSettings):
             raise ValueError(f"{self.method} has no goals to reach; use reward solve with vpo_pass_at_k or pass_at_k")
         if self.reward == "solve" and method.goals and self.archive_run is None:
             raise ValueError(f"the goals of {self.method} are what a search ended with: --parents-from archive:RUN")
-        if self.reward == "gain" and not method.gains:
-            raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
         if self.parent_level and self.parents_from == "step":
             raise ValueError("parent-level chooses among archives: --parents-from archive or archive:RUN names them")
         if self.from_traces:

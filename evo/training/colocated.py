@@ -28,7 +28,7 @@ from evo.search.loop import Learner, SyncFailed
 from evo.search.sampler import Sampler
 from evo.search.status import SearchStatus
 from islands.errors import DatabaseUnavailable, RunBusy
-from islands.groups import read_groups, shown_answers
+from islands.groups import read_groups
 from islands.store import Store
 from islands.training import TrainingStepRecord, training_steps
 from islands.types import RunRecord
@@ -38,7 +38,6 @@ from problems.types import Rollout, ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.config import IMPROVE, TrainConfig, default_rate
-from vpo.training.examples import SearchContext
 
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
@@ -280,18 +279,18 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
     assert isinstance(policy, TrainablePolicy) and settings is not None  # check_trainable
     if settings.lr is None:
         settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})
-    gain, folder, name = settings.reward == "gain", Path("evo-policies").absolute(), run.name.replace("/", "-")
+    folder, name = Path("evo-policies").absolute(), run.name.replace("/", "-")
     if store.dialect == "sqlite":  # next to the file
         file = Path(str(store.url.database)).absolute()
         folder = file.with_name(f"{file.stem}-policies")
     folder /= name
-    decided = {name: getattr(settings, name) for name in ("max_staleness", "reward", "shaping")}
     trainer = PolicyTrainer(
-        policy.learner(), policy.tokenizer, TrainConfig.of(settings, seed=config.seed, **decided),
-        version=policy.version, folder=folder,
-        # gains are over the parent and the inspirations in the group's prompt
-        context=lambda group: SearchContext(shown_answers(store, group) if gain else ()),
-    )  # fmt: skip
+        policy.learner(),
+        policy.tokenizer,
+        TrainConfig.of(settings, seed=config.seed, max_staleness=settings.max_staleness),
+        version=policy.version,
+        folder=folder,
+    )
     card = (
         f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its own iterations, "
         f"by evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"

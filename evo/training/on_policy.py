@@ -23,14 +23,13 @@ from evo.training.curriculum import ArchiveCurriculum, Curriculum, StoredArchive
 from evo.training.loop import GroupSource, TrainingBatch, TrainingStatus
 from islands.types import Candidate
 from problems.address import name_few
-from problems.contract import Problem, Score
-from problems.identity import identity
+from problems.contract import Problem
 from problems.scoring import Scorer
-from problems.types import ScoredAnswer, ScoredGroup
+from problems.types import ScoredGroup
 from vpo.metrics import kept
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
-from vpo.training.examples import Goal, SearchContext
+from vpo.training.examples import Goal
 
 
 def parent_usage(questions: Sequence[TrainingPrompt], groups: Sequence[ScoredGroup]) -> dict[str, float]:
@@ -142,16 +141,10 @@ class OnPolicy(GroupSource):
             warnings.warn(f"{text}. {remedy}", stacklevel=2)
         return parent_usage(self._questions, batch.groups)
 
-    def context(self, group: ScoredGroup) -> SearchContext:
-        """What the prompt of a group showed, for the trainer."""
-        run, parent = self.run, self._questions[group.sequence % self.run.prompts].selection.parent
-        shown = []
-        if run.reward == "gain" and parent is not None:
-            key = identity(parent.text, self.problems[group.problem].answer_format)
-            shown.append(ScoredAnswer(parent.text, key, Score(parent.rewards, parent.fitness)))
-        return SearchContext(shown, self._goal(group) if run.reward == "solve" else None)
-
-    def _goal(self, group: ScoredGroup) -> Goal:
+    def find_goal(self, group: ScoredGroup) -> Goal | None:
+        """The goal of a group's answers, None unless solving is rewarded."""
+        if self.run.reward != "solve":
+            return None
         target = self.problems[group.problem].target
         ended = self.archives.ended(group.problem) if self.archives is not None else []
         if target is None:

@@ -107,7 +107,7 @@ def _open(
             # without the trust region, many steps on traces would let the policy drift from the one that wrote them
             TrainConfig.of(
                 run,
-                **{"seed": run.seed, "reward": run.reward, "shaping": run.shaping, "steps": source.steps},
+                **{"seed": run.seed, "reward": run.reward, "steps": source.steps},
                 trust=isinstance(source, StoredGroups),
             ),
             version=about["start"],
@@ -115,7 +115,7 @@ def _open(
             folder=directory.folder,
         )
         if isinstance(source, OnPolicy):
-            trainer.context = source.context
+            trainer.find_goal = source.find_goal
         source.check(trainer.config)
         training = Training(
             run=run, source=source, policy=policy, trainer=trainer, scorer=scorer, directory=directory, about=about,

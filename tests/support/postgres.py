@@ -168,13 +168,6 @@ class PostgresServer:
         )
         self._free.append(name)
 
-    def restart(self) -> None:
-        """End the server at once, and every connection to it, and start it again on the same data."""
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(30)
-        self._process = self._spawn()
-        self._wait()
-
     def stop(self) -> None:
         """Disconnect everybody, end the server and remove its data. Safe to call twice."""
         if self._process.poll() is None:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from vpo.scalarize import archive_gains, dirichlet_weights, set_rewards
+from vpo.scalarize import dirichlet_weights, set_rewards
 
 unit = st.floats(0, 1, width=32)
 
@@ -95,16 +95,10 @@ def test_sets_are_worth_what_the_definition_says(case):
     weights = weights_for(rewards, seed, count=16)
     counted = np.where(valid[..., None], rewards, 0.0)
     best = np.array([[max(float(w @ answer) for answer in answers) for w in weights] for answers in counted])
-    archive = np.random.default_rng(seed).random((2, rewards.shape[2]))
-    held = np.array([max(float(w @ one) for one in archive) for w in weights])
     assert np.allclose(set_rewards(rewards, valid, weights), best.mean(axis=1), rtol=1e-12, atol=1e-15)
-    gains = np.maximum(best - held, 0.0).mean(axis=1)
-    assert np.allclose(archive_gains(rewards, valid, weights, archive), gains, rtol=1e-12, atol=1e-15)
 
 
-def test_weights_and_archives_that_are_not_finite_raise():
-    rewards, valid, weights = np.zeros((1, 1, 2)), np.ones((1, 1), bool), np.full((1, 2), 0.5)
+def test_weights_that_are_not_finite_raise():
+    rewards, valid = np.zeros((1, 1, 2)), np.ones((1, 1), bool)
     with pytest.raises(ValueError, match="weights hold"):
         set_rewards(rewards, valid, np.array([[np.nan, 0.5]]))
-    with pytest.raises(ValueError, match="the archive holds"):
-        archive_gains(rewards, valid, weights, [[np.nan, 0.5]])

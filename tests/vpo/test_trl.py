@@ -283,7 +283,7 @@ def test_faults_of_the_scorer_and_of_the_settings_are_said(checkpoint: Path, tmp
         generated(trainer_of(checkpoint, tmp_path, score=lambda row, answer: 1 / 0))
     for settings, message in (
         ({"method": "ppo"}, "no method"),
-        ({"method": "archive_vpo"}, "archive_vpo was removed; use vpo with reward gain"),
+        ({"method": "archive_vpo"}, "archive_vpo was removed; use vpo_pass_at_k with reward solve"),
         ({"method": "grpo", "answers": 3}, "single answers"),
         ({"reward_funcs": []}, "score"),
     ):

@@ -30,7 +30,7 @@ def _refuse_retired(value: object) -> object:
     return value
 
 
-Reward = Annotated[Literal["value", "gain", "solve"], BeforeValidator(_refuse_retired)]
+Reward = Annotated[Literal["value", "solve"], BeforeValidator(_refuse_retired)]
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
 
@@ -77,14 +77,11 @@ class Estimation(EstimationSettings):
     """How advantages are estimated.
 
     seed: with a group's place in the run it fixes that group's weights
-    reward: of an answer to a prompt that shows parents: its value, or its gain over them, a copy being worth nothing;
-        or solve: 1 if it reaches its Goal, else 0
-    shaping: the weight of the value in addition to the gain, for gains too rare to teach what a valid answer is
+    reward: of an answer: its value; or solve: 1 if it reaches its Goal, else 0
     """
 
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
     reward: Reward = "value"
-    shaping: float = Field(0.0, ge=0.0)
 
     @property
     def whitened(self) -> bool:

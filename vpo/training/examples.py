@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from problems.types import ScoredAnswer, ScoredGroup
+from problems.types import ScoredGroup
 from vpo.advantage import METHODS, GroupRewards, advantages, whitening
 from vpo.scalarize import Floats, dirichlet_weights, reachable_goals
 from vpo.training.config import Aggregation, Estimation
@@ -27,26 +27,7 @@ class Goal:
     archive: Sequence[Sequence[float]] = ()
 
 
-@dataclass(frozen=True)
-class SearchContext:
-    """What the search held when it sampled a group.
-
-    shown: the scored parents in the prompt. If gains are rewarded, a copy of one is worth nothing, a fixed scalar is
-        the gain over the fittest of them, and the methods of vectors have their vectors
-    goal: if solving is rewarded
-    """
-
-    shown: Sequence[ScoredAnswer] = ()
-    goal: Goal | None = None
-
-
-NO_CONTEXT = SearchContext()
-Context = Callable[[ScoredGroup], SearchContext]
-
-
-def without_context(group: ScoredGroup) -> SearchContext:
-    """The context of groups whose search does not matter."""
-    return NO_CONTEXT
+FindGoal = Callable[[ScoredGroup], Goal | None]
 
 
 @dataclass(frozen=True)
@@ -71,60 +52,43 @@ class ExampleGroup:
         return sum(len(example.token_ids) for example in self.examples)
 
 
-def group_rewards(group: ScoredGroup, estimation: Estimation, context: SearchContext = NO_CONTEXT) -> GroupRewards:
+def group_rewards(group: ScoredGroup, estimation: Estimation, goal: Goal | None = None) -> GroupRewards:
     """The group as the estimators take it. Methods of a fixed scalar see the answers' fitness as the one objective, so
     that the task's own deployment weighting counts; the others see the reward vectors."""
-    goal = context.goal
-    gains = context.shown if estimation.reward == "gain" else ()
     answers = group.all_answers()
-    if not answers:  # nothing can be read, so nothing is gained over whatever there was
-        gains = ()
     d = len(answers[0].score.rewards) if answers else 1
     rewards, valid = group.rewards(d)
-    known = {answer.identity for answer in gains}
-    fitness, copied = np.full(valid.shape, -np.inf), np.zeros(valid.shape, dtype=bool)
+    fitness = np.full(valid.shape, -np.inf)
     for i, rollout in enumerate(group.rollouts):
         fitness[i, : len(rollout.answers)] = [answer.score.fitness for answer in rollout.answers]
-        copied[i, : len(rollout.answers)] = [answer.identity in known for answer in rollout.answers]
     solved = fitness >= (np.inf if goal is None else goal.fitness)
     if METHODS[estimation.method].scalar and goal is not None:
         return GroupRewards.of((solved & valid)[..., None], valid, pass_at=estimation.pass_at)
     if METHODS[estimation.method].scalar:
-        rewards = np.where(np.isfinite(fitness), fitness, 0.0)[..., None]
-        if gains:
-            best = max(answer.score.fitness for answer in gains)
-            rewards = np.maximum(rewards - best, 0.0) + estimation.shaping * rewards
-        rewards[copied] = 0.0
-        return GroupRewards.of(rewards, valid)
+        return GroupRewards.of(np.where(np.isfinite(fitness), fitness, 0.0)[..., None], valid)
     rng = np.random.default_rng([estimation.seed, group.problem, group.sequence])
     weights = dirichlet_weights(estimation.weights, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
     taste = rng.dirichlet(np.ones(d))
-    rewards[copied] = 0.0
-    vectors = [answer.score.rewards for answer in gains] or None
     reach = None if goal is None else reachable_goals(weights, goal.ended, goal.archive)
     return GroupRewards.of(
         rewards,
         valid,
         weights=weights,
         taste=taste,
-        shown=vectors,
         goals=reach,
         solved=solved,
-        shaping=estimation.shaping,
         pass_at=estimation.pass_at,
     )
 
 
-def group_advantages(group: ScoredGroup, estimation: Estimation, context: SearchContext = NO_CONTEXT) -> Floats:
+def group_advantages(group: ScoredGroup, estimation: Estimation, goal: Goal | None = None) -> Floats:
     """One advantage per rollout, (G,)."""
-    return advantages(estimation.method, group_rewards(group, estimation, context), estimation.scale)
+    return advantages(estimation.method, group_rewards(group, estimation, goal), estimation.scale)
 
 
-def example_group(
-    group: ScoredGroup, estimation: Estimation, context: SearchContext = NO_CONTEXT
-) -> ExampleGroup | None:
+def example_group(group: ScoredGroup, estimation: Estimation, goal: Goal | None = None) -> ExampleGroup | None:
     """The group's training example; None if it teaches nothing (no spread, nothing sampled)."""
-    credit = group_advantages(group, estimation, context)
+    credit = group_advantages(group, estimation, goal)
     if not np.any(credit):
         return None
     advantages = token_advantages(group, credit)
@@ -138,9 +102,9 @@ def example_group(
     return ExampleGroup(group.rollouts[0].rollout.prompt_ids, examples, group.temperature)
 
 
-def example_groups(groups: Sequence[ScoredGroup], estimation: Estimation, context: Context) -> list[ExampleGroup]:
-    """The examples of those groups that teach something. context: called for each"""
-    made = (example_group(group, estimation, context(group)) for group in groups)
+def example_groups(groups: Sequence[ScoredGroup], estimation: Estimation, find_goal: FindGoal) -> list[ExampleGroup]:
+    """The examples of those groups that teach something. find_goal: called for each"""
+    made = (example_group(group, estimation, find_goal(group)) for group in groups)
     examples = [example for example in made if example is not None]
     if not estimation.whitened:
         return examples

@@ -37,13 +37,12 @@ from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, s
 from vpo.training.checkpoint import save_diverged
 from vpo.training.config import TrainConfig
 from vpo.training.examples import (
-    Context,
     Example,
     ExampleGroup,
+    FindGoal,
     batch_total,
     example_groups,
     token_weights,
-    without_context,
 )
 from vpo.training.forward import Packed, completion_logprobs, pack
 from vpo.training.loss import METRICS, policy_loss
@@ -71,7 +70,7 @@ class PolicyTrainer:
     tokenizer: for saving
     version: name of the untrained weights; step n makes `version+method.n`
     reference: frozen model for the KL term; None copies the model now where the term is on (or leaves the adapter out)
-    context: what the search held when it sampled a group
+    find_goal: the goal of a group's answers, if solving is rewarded
     folder: where a diverged batch is saved
     """
 
@@ -83,12 +82,12 @@ class PolicyTrainer:
         *,
         version: str = "policy",
         reference: PreTrainedModel | None = None,
-        context: Context = without_context,
+        find_goal: FindGoal = lambda group: None,
         folder: str | Path = ".",
     ) -> None:
         self.config = config
         self.tokenizer = tokenizer
-        self.context = context
+        self.find_goal = find_goal
         self.folder = Path(folder)
         self.steps, self._budget = 0, config.token_budget
         self.versions = [version]
@@ -117,7 +116,7 @@ class PolicyTrainer:
         # 1. leave out groups that too old a version wrote
         fresh = [group for group in groups if not self._stale(group)]
         # 2. groups become examples with advantages; groups without spread teach nothing
-        examples = example_groups(fresh, self.config, self.context)
+        examples = example_groups(fresh, self.config, self.find_goal)
         return self._learn(examples, group_metrics(groups, fresh, examples))
 
     def step_on_examples(self, examples: Sequence[ExampleGroup]) -> TrainStats:

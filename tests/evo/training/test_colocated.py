@@ -19,10 +19,8 @@ from evo.runs.resume import relaunch
 from evo.runs.start import launch
 from evo.training.colocated import CoLocated
 from islands.groups import read_groups
-from islands.history import CandidateReader
 from islands.store import Store
 from islands.training import training_steps
-from vpo.training import examples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -206,37 +204,6 @@ def test_checkpoints_beyond_those_kept_are_removed(db, tmp_path):
     assert there == ["step-8", "step-9"] and len(steps_of(db)) == 9
     whole = run(db, resume=True)
     assert whole.search.learner.trainer.steps == sum(step.policy_version is not None for step in steps_of(db))
-
-
-def test_gains_beside_a_search_are_over_what_the_prompt_showed(db, monkeypatch):
-    credited = {}
-    estimated = examples.group_advantages
-
-    def recorded(group, estimation, context):
-        credited[group.sequence] = estimation, context.shown, estimated(group, estimation, context)
-        return credited[group.sequence][2]
-
-    monkeypatch.setattr(examples, "group_advantages", recorded)
-    train = {"method": "grpo", "reward": "gain", "shaping": 0.5}
-    run(db, config(answers=1, rollouts=4, train=train))
-    groups = groups_of(db)
-    assert sorted(credited) == [group.sequence for group in groups]
-    differs = 0
-    with Store.open(db, read_only=True) as store:
-        for group in groups:
-            estimation, shown, credit = credited[group.sequence]
-            assert estimation.reward == "gain" and estimation.shaping == 0.5
-            known = {one for one in (group.parent, *group.inspirations) if one is not None}
-            valid = [one for one in CandidateReader(store, 1 << 20).fetch(sorted(known)) if one.error is None]
-            assert [one.candidate for one in shown] == [one.id for one in valid]
-            assert [one.score.fitness for one in shown] == [one.fitness for one in valid]
-            differs += not np.allclose(credit, estimated(group, estimation))
-    assert differs  # what was shown made a difference to what was paid
-
-
-def test_a_method_without_gains_is_refused_beside_a_search():
-    with pytest.raises(ValueError, match="gdpo has no gain over a parent"):
-        config(answers=1, train={"method": "gdpo", "reward": "gain"})
 
 
 @pytest.mark.parametrize("offset", [0.05, 0.5, np.nan])

@@ -113,7 +113,7 @@ FROM_ARCHIVES = ["--parents", "1", "--parents-from", "archive:a", "--steps", "2"
 def test_archives_of_a_run_are_where_parents_come_from(db, tmp_path):
     out = tmp_path / "late"
     given = ["train", "vpo", "maze:train/0-3", "--policy", SMALL_POLICY, "--prompts", "4", "--rollouts", "2"]
-    given += [*FROM_ARCHIVES, "--reward", "gain"]
+    given += FROM_ARCHIVES
     assert invoke([*given, "--db", db, "--plain", "-o", str(out)]) == 0
     first = next(line for line in read_metrics(out) if line["kind"] == "step")
     assert "kept" in first  # the first step shows parents already

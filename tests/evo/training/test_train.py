@@ -77,9 +77,9 @@ def test_one_seed_gives_one_policy_and_another_seed_another(tmp_path):
         {"schedule": "cosine", "lora_rank": 4},
         {"lora_rank": 4, "dtype": "bfloat16", "precision": "bf16", "evaluate": []},
         # few problems, asked again at every step, so that most prompts after the first step show a parent
-        {"parents_from": "archive", "reward": "gain", "under_way": 2, "parents": 1.0, "evaluate": []},
+        {"parents_from": "archive", "under_way": 2, "parents": 1.0, "evaluate": []},
     ],
-    ids=["whole", "adapter", "adapter of bfloat16", "gains over parents"],
+    ids=["whole", "adapter", "adapter of bfloat16", "archives"],
 )
 def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, changes):
     if "lora_rank" in changes:
@@ -103,7 +103,7 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, changes):
         assert steps[0]["kl"] == pytest.approx(0, abs=1e-6), "the first step begins where training started"
     elif "lora_rank" in changes:
         check_adapter(tmp_path / "cut")
-    elif "reward" in changes:
+    elif "parents_from" in changes:
         assert "kept" not in steps[0]
         assert all(0 <= line[name] <= 1 for line in steps[1:] for name in ("kept", "copied", "refined"))
 
@@ -125,7 +125,7 @@ def check_adapter(folder):
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"dtype": "bfloat16"}, "dtype is for LoRA"), ({"method": "gdpo", "reward": "gain"}, "gdpo has no gain")],
+    [({"dtype": "bfloat16"}, "dtype is for LoRA")],
 )
 def test_settings_that_do_not_go_together(changes, said):
     with pytest.raises(BadInput, match=said):

@@ -19,11 +19,10 @@ from support.training_samples import (
     tokens,
 )
 
-from problems.contract import Score
-from problems.types import ScoredAnswer, ScoredGroup
+from problems.types import ScoredGroup
 from vpo.training import trainer as trainer_module
 from vpo.training.config import TrainConfig
-from vpo.training.examples import Estimation, SearchContext, group_advantages
+from vpo.training.examples import Estimation, group_advantages
 from vpo.training.trainer import PolicyTrainer, TrainingDiverged
 
 PLAIN = TrainConfig(kl=0.0, lr=1e-3, grad_clip=1e9, precision="fp32")
@@ -337,25 +336,6 @@ def test_half_precision_weights_are_trained_in_full_and_bf16_stays_close() -> No
     found = torch.cat([g.flatten() for g in gradients(rounded).values()])
     expected = torch.cat([g.flatten() for g in gradients(exact).values()])
     assert 1e-4 < relative_error(found, expected) < 0.1
-
-
-def test_the_context_of_a_group_reaches_the_trainer() -> None:
-    model = tiny_model()
-    rng = np.random.default_rng(0)
-    prompt, completions = tokens(rng, 5), [tokens(rng, 4), tokens(rng, 4)]
-    group = scored_group(prompt, completions, [[[1.0, 0.0]], [[0.0, 1.0]]], model=model)
-    asked = []
-
-    def context(of: ScoredGroup) -> SearchContext:
-        asked.append(of)
-        return SearchContext([ScoredAnswer("shown", b"shown", Score((1.0, 0.0), 0.5))])
-
-    trainer = trainer_of(model, config_of(reward="gain"), context=context)
-    before = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]
-    trainer.step([group])
-    after = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]
-    assert asked == [group]
-    assert after[1] > before[1] and after[0] < before[0]
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from support.training_samples import scored_group, tokens
 
-from problems.contract import Score
-from problems.types import ScoredAnswer
 from vpo.advantage import METHODS, advantages, normalise
 from vpo.scalarize import dirichlet_weights, set_rewards
-from vpo.training.examples import Estimation, SearchContext, example_group, group_advantages, group_rewards, whiten
+from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards, whiten
 
 RNG = np.random.default_rng(0)
 PROMPT = tokens(RNG, 6)
@@ -109,51 +107,3 @@ def test_groups_of_any_number_of_objectives_and_answers(method: str) -> None:
         assert found.shape == (3,)
         assert np.isfinite(found).all() and (found.any() or method.endswith("pass_at_k"))  # which need goals
         np.testing.assert_array_equal(found, advantages(method, group_rewards(group, Estimation(method=method))))
-
-
-@pytest.mark.parametrize("method", ["vpo", "grpo"])
-def test_a_group_of_which_nothing_can_be_read_teaches_nothing_whatever_there_was(method: str) -> None:
-    group = scored_group(PROMPT, THREE, [[], [], []], answers=2)
-    estimation = Estimation(method=method, reward="gain")
-    assert example_group(group, estimation, SearchContext([PARENT])) is None
-
-
-PARENT = ScoredAnswer("parent", b"parent", Score((0.5, 0.0), 0.25))
-FOUR = [*THREE, tokens(RNG, 3)]
-
-
-@pytest.mark.parametrize("method", ["vpo", "grpo", "max_at_k", "maxrl", "multi_rlvr"])
-def test_with_gains_a_copy_of_the_parent_is_worth_as_much_as_no_answer(method: str) -> None:
-    """Rollouts: better than the parent, a copy of it, worse, nothing."""
-    group = scored_group(PROMPT, FOUR, [[[1.0, 0.0]], [[0.5, 0.0]], [[0.25, 0.0]], []], answers=1)
-    by_value = group_advantages(group, Estimation(method=method), SearchContext(shown=[PARENT]))
-    by_gain = group_advantages(group, Estimation(method=method, reward="gain"), SearchContext(shown=[PARENT]))
-    if method != "max_at_k":  # which looks at the best of subsets alone
-        assert by_value[1] > by_value[3]
-    assert by_gain[0] > by_gain[1] == by_gain[2] == by_gain[3]
-    unshown = group_advantages(group, Estimation(method=method, reward="gain"))
-    np.testing.assert_array_equal(unshown, group_advantages(group, Estimation(method=method)))
-
-
-def test_a_set_gains_under_every_weight_that_it_betters_the_parent() -> None:
-    """(0, 1) is no fitter than the parent, yet better under half of the weights."""
-    group = scored_group(PROMPT, THREE[:2], [[[0.0, 0.5]], [[0.5, 0.0]]])
-    assert group_advantages(group, Estimation(method="vpo", reward="gain"), SearchContext(shown=[PARENT]))[0] > 0.9
-    assert not np.any(group_advantages(group, Estimation(method="grpo", reward="gain"), SearchContext(shown=[PARENT])))
-    both = [PARENT, ScoredAnswer("other", b"other", Score((0.0, 0.5), 0.25))]
-    assert not np.any(group_advantages(group, Estimation(method="vpo", reward="gain"), SearchContext(shown=both)))
-
-
-@pytest.mark.parametrize("method", ["vpo", "grpo"])
-def test_shaping_tells_a_worse_answer_from_none_and_a_copy_is_worth_nothing(method: str) -> None:
-    """Rollouts: better than the parent, the parent itself, worse, nothing."""
-    group = scored_group(PROMPT, FOUR, [[[1.0, 0.0]], [[0.5, 0.0]], [[0.25, 0.0]], []], answers=1)
-    copy = group.rollouts[1].answers[0]
-    parent = ScoredAnswer(copy.text, copy.identity, PARENT.score)
-    shaped = Estimation(method=method, reward="gain", shaping=0.2)
-    better, same, worse, missing = np.asarray(group_advantages(group, shaped, SearchContext(shown=[parent]))).reshape(
-        -1
-    )
-    assert better > worse > same == missing
-    other = np.asarray(group_advantages(group, shaped, SearchContext(shown=[PARENT]))).reshape(-1)
-    assert other[0] > other[1] > other[2]  # as good as the parent, yet another answer
