@@ -21,6 +21,7 @@ from evo.plugins.formulas.grammar import CODES, Formula, FormulaError, parse, wr
 from evo.plugins.formulas.terms import weighted_sum
 from evo.plugins.formulas.variation import Variation
 from problems.types import Prompt
+from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.generators import TokenGenerator
 
 FUNCTIONS = tuple(
@@ -38,11 +39,11 @@ _UNDONE = {"sq": ["f:sqrt"], "log": ["f:exp"], "inv": ["f:/", "1"], "exp": ["f:l
 def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """Children of the parent that a prompt shows. form: how answers are written, text; bits: random
 
-    Raises ValueError for a prompt of another task.
+    Raises PolicyUnavailable for a prompt of another task.
     """
     match = _NAMES.search(prompt.user)
     if match is None:
-        raise ValueError("scripted:gp answers formula: problems only; name another --policy")
+        raise PolicyUnavailable("it changes formulas and rules only; name another --policy")
     names = tuple(name.strip() for name in match[1].split(","))
     shown = _formulas(prompt.shown, names)
     fitted = _FITTED.search(prompt.user)
@@ -52,11 +53,11 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
 
 
 def write_marks(prompt: Prompt, answers: int, bits: int) -> str:
-    """A chain that adds terms which the prompt shows; a change of the parent where it shows none. Raises ValueError for
-    a prompt of another language."""
+    """A chain that adds terms which the prompt shows; a change of the parent where it shows none. Raises
+    PolicyUnavailable for a prompt of another language."""
     shown = read_prompt(prompt.user)
     if shown is None:
-        raise ValueError("scripted:marks answers formula: problems only; name another --policy")
+        raise PolicyUnavailable("it reads the prompts of formula: problems only; name another --policy")
     chain: list[str] = []
     for place in range(answers):
         rng = _generator(bits, place)

@@ -42,7 +42,7 @@ DIGITS = w.EXPLAINED[:9]
 @dataclass
 class RuleDialect(FormulaDialect):
     name: str = RULE_FORMAT
-    speaks_of: str = "priority rules (rules:)"
+    speaks_of: str = "priority rules (rules: and your own simulators)"
     example: str = "rules:jobshop/0"
     checkpoints: Mapping[str, Path] = field(
         default_factory=lambda: {"rules": CHECKPOINT} if CHECKPOINT.is_dir() else {}

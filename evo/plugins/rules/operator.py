@@ -63,7 +63,7 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """Different children of the parent that a prompt shows, rules or formulas. form: how answers are written, text;
     bits: random
 
-    Raises ValueError for a prompt of another task.
+    Raises PolicyUnavailable for a prompt of another task.
     """
     match = _NAMES.search(prompt.user)
     if match is None:
