@@ -28,7 +28,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -232,7 +232,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
         own = [file.name for file in path.parent.glob("initial_program.*")] == [path.name]
         return OpenEvolveProblem(path.parent, sandbox, program=None if own else path.resolve())
     if is_file and path.suffix == ".py":
-        return _open_claimed(path, sandbox) or ScorerFileProblem(path, sandbox)
+        return (_claimant(path) or partial(ScorerFileProblem, path))(sandbox)
     if is_file and path.suffix == ".jsonl":
         raise BadAddress(f"{address} is a file of tasks; programs:{address} names its problems")
     if is_file:
@@ -245,16 +245,15 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
     )
 
 
-def _open_claimed(path: Path, sandbox: Callable[[], Sandbox]) -> Problem | None:
-    """The problem in a Python file that a plug-in claims: an entry point of "evo.files" has claims(path, code) and
+def _claimant(path: Path) -> Callable[[Callable[[], Sandbox]], Problem] | None:
+    """What opens a Python file that a plug-in claims: an entry point of "evo.files" has claims(path, code) and
     open(path, code, sandbox)."""
     try:
         code = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None  # the scorer file says so
     readers = [load_entry_point(point, name) for name, point in find_entry_points("evo.files").items()]
-    opened: Iterator[Problem] = (reader.open(path, code, sandbox) for reader in readers if reader.claims(path, code))
-    return next(opened, None)
+    return next((partial(reader.open, path, code) for reader in readers if reader.claims(path, code)), None)
 
 
 def _refuse_folder(address: str, folder: Path) -> NoReturn:
@@ -262,7 +261,7 @@ def _refuse_folder(address: str, folder: Path) -> NoReturn:
     from problems.openevolve.evolve_block import is_scorer
 
     place = address.rstrip("/")
-    scorers = [f"{place}/{path.name}" for path in sorted(folder.glob("*.py")) if is_scorer(path)]
+    scorers = [f"{place}/{path.name}" for path in sorted(folder.glob("*.py")) if is_scorer(path) or _claimant(path)]
     tasks = [f"programs:{place}/{path.name}" for path in sorted(folder.glob("*.jsonl"))]
     what = "holds no evaluator.py (as OpenEvolve's directories do) and no problem.yaml"
     if len(scorers) > 1:

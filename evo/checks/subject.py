@@ -120,7 +120,7 @@ class Subject:
     def _mutant(self, parent: str, others: Sequence[str], rng: random.Random) -> str:
         problem = self.problem
         if route := problem.random_answer(rng):
-            return route if rng.random() < 0.75 else route[: rng.randrange(1, len(route))]  # a part of one
+            return route if rng.random() < 0.75 else route[: rng.randint(1, len(route))]  # a part of one
         mates = [other for other in rng.sample(others, min(2, len(others))) if other != parent]
         return mutate_answer(parent, mates, problem.statement(), problem.answer_format == "python", rng)
 

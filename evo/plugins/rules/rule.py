@@ -7,12 +7,14 @@ A rule is parsed and evaluated on arrays, never executed as code. Its numbers st
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas.evaluation import evaluate, quiet
 from evo.plugins.formulas.grammar import CODES, Formula, FormulaError, name_of, parse, write
+from evo.plugins.formulas.variation import Variation
 
 MOST_NODES = 31
 """Of a rule: it is to be read by a person."""
@@ -38,6 +40,9 @@ class RuleTask:
     def names(self) -> tuple[str, ...]:
         """Of the features, in the order of the formula's variables."""
         return tuple(self.about)
+
+    def random_answer(self, rng: Random) -> str:
+        return write(Variation(range(len(self.names)), FUNCTIONS, rng).tree(4).freeze(), self.names)
 
 
 def parse_rule(text: str, names: tuple[str, ...]) -> Formula:

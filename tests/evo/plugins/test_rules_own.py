@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from problems import BadAddress, ScorerFault, resolve
@@ -43,6 +45,7 @@ def test_costs_are_the_means_of_families_and_lower_is_better(opened):
     assert smith.values == (18.0, (19.0 + 41.0) / 2) and smith.features == {"size": 3.0}
     assert smith.fitness > problem.score("work").fitness == 0.5 > problem.score("-work/value").fitness
     assert problem.score_held_out("work/value").values == (9.0, 9.0)
+    assert problem.score(problem.random_answer(Random(1))).error is None
     assert problem.canonical("```\nwork/value\n```") == problem.canonical("work / value")
     assert (
         "  value: what it is worth\n" in problem.statement() and "Lower is better in few, many." in problem.statement()
@@ -120,3 +123,9 @@ def test_a_file_that_lacks_a_name_is_refused_in_one_line(opened, change, says):
 def test_a_file_that_defines_score_stays_a_scorer_file(opened):
     problem = opened(("def simulate", "def score(answer):\n    return 1.0\ndef simulate"))
     assert problem.objectives == ("score",)
+
+
+def test_a_folder_that_holds_one_is_refused_with_its_address(opened, tmp_path):
+    opened()
+    with pytest.raises(BadAddress, match=r"did you mean .*/mine\.py"):
+        resolve(str(tmp_path))
