@@ -8,26 +8,15 @@ and failed ones are zero rows. Single-answer methods use the first answer of eac
 deployment weighting (d,), the mean if None.
 
 Sources are given per function; VPO's table of baselines (arXiv 2605.22817) fixes which reward and which normaliser go
-together. The baselines exist at two scales, since a learning rate and a KL weight chosen at one do not fit the other:
-
-| method | official (the default) | plain |
-|---|---|---|
-| grpo, random_weighting, multi_rlvr | divided by the sample deviation | by the population deviation |
-| max_at_k | normalised in the group, mean and sample deviation | in the units of the reward, leave-one-out baseline |
-| gdpo | summed over objectives, then whitened over the tokens of the batch | averaged over objectives |
-| vpo, maxrl, pass_at_k, vpo_pass_at_k | the same at both | |
-
-Official is the scale of the authors' repository (github.com/ryanboldi/vpo, commit 767db79,
-verl/trainer/ppo/core_algos.py and vpo/utils/vpo.py); plain is the scale of this package before there was a choice.
+together. The baselines have the scale of the authors' repository (github.com/ryanboldi/vpo, commit 767db79,
+verl/trainer/ppo/core_algos.py and vpo/utils/vpo.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from math import comb, sqrt
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +28,6 @@ EPSILON = 1e-6
 
 WHITENING_EPSILON = 1e-8
 """Added to the variance that a batch is whitened by, as in veRL."""
-
-Scale = Literal["official", "plain"]
 
 
 @dataclass(frozen=True)
@@ -131,9 +118,9 @@ def normalise(r: Floats, *, sample: bool = False) -> Floats:
     return np.asarray((r - r.mean()) / (r.std(ddof=int(sample)) + EPSILON))
 
 
-def grpo(group: GroupRewards, *, sample: bool = True) -> Floats:
+def grpo(group: GroupRewards) -> Floats:
     """The fixed scalar of the single answer, normalised in the group (arXiv 2402.03300). -> (G,)"""
-    return normalise(group.first @ group.scalar, sample=sample)
+    return normalise(group.first @ group.scalar, sample=True)
 
 
 def maxrl(group: GroupRewards) -> Floats:
@@ -169,41 +156,12 @@ def max_at_k(group: GroupRewards) -> Floats:
     return normalise(coefficients, sample=True)
 
 
-def max_at_k_leads(group: GroupRewards) -> Floats:
-    """The gradient of E[max over k] with a leave-one-out baseline, in the units of the reward. -> (G,)
-
-    Rollout i's coefficient is the mean over the k-subsets that hold it of max(subset) - max(subset without i), which
-    keeps the estimate unbiased; k = max(2, n // 2). A group of one teaches nothing.
-    """
-    r = group.first @ group.scalar
-    n = len(r)
-    if n < 2 or r.std() < EPSILON:
-        return np.zeros(n)
-    k = max(2, n // 2)
-    order = np.argsort(r, kind="stable")
-    s = r[order]
-    # i leads a subset iff its k-1 companions are all below it; its lead is then s_i - the highest companion s_j, and
-    # C(j, k-2) choices complete a subset whose highest companion is j
-    ways = np.array([comb(j, k - 2) for j in range(n)], dtype=np.float64)
-    below = np.concatenate([[0.0], np.cumsum(ways)[:-1]])
-    weighted = np.concatenate([[0.0], np.cumsum(ways * s)[:-1]])
-    leads = (below * s - weighted) / comb(n - 1, k - 1)
-    advantage = np.empty(n)
-    advantage[order] = leads
-    return advantage
-
-
 def gdpo(group: GroupRewards) -> Floats:
     """Each objective normalised separately in the group, then summed (GDPO, arXiv 2601.05242). -> (G,)
 
     Its last step whitens the sums over the tokens of the batch (`whitening`), which needs more than one group.
     """
     return np.asarray(np.stack([normalise(column, sample=True) for column in group.first.T]).sum(axis=0))
-
-
-def gdpo_averaged(group: GroupRewards) -> Floats:
-    """Each objective normalised in the group by itself, then averaged. -> (G,)"""
-    return np.asarray(np.stack([normalise(column) for column in group.first.T]).mean(axis=0))
 
 
 def whitening(count: float, total: float, squares: float) -> tuple[float, float]:
@@ -219,14 +177,14 @@ def whitening(count: float, total: float, squares: float) -> tuple[float, float]
     return mean, sqrt(variance + WHITENING_EPSILON)
 
 
-def random_weighting(group: GroupRewards, *, sample: bool = True) -> Floats:
+def random_weighting(group: GroupRewards) -> Floats:
     """w . r under one random taste of this group, normalised. -> (G,)"""
-    return normalise(group.first @ group.taste, sample=sample)
+    return normalise(group.first @ group.taste, sample=True)
 
 
-def multi_rlvr(group: GroupRewards, *, sample: bool = True) -> Floats:
+def multi_rlvr(group: GroupRewards) -> Floats:
     """The sum of the fixed scalar over the rollout's m answers, normalised. -> (G,)"""
-    return normalise((group.rewards @ group.scalar).sum(axis=1), sample=sample)
+    return normalise((group.rewards @ group.scalar).sum(axis=1), sample=True)
 
 
 def vpo(group: GroupRewards) -> Floats:
@@ -287,17 +245,15 @@ ONLY_HERE = ("pass_at_k", "vpo_pass_at_k")
 class Method:
     """A row of the table.
 
-    estimate: at the official scale; plain: at the plain scale, None if the two agree
     chain: whether a rollout is a chain of m answers (else m = 1 is sampled)
     scalar: it sees only the fixed deployment scalar, never the vector
-    whitened: whether the official scale whitens the advantages over the batch
+    whitened: whether the advantages are whitened over the batch
     goals: it takes a goal per weight where reaching goals is rewarded
     success: it learns from success and failure, and from no other reward
     """
 
     estimate: Estimator
     chain: bool
-    plain: Estimator | None = None
     scalar: bool = False
     whitened: bool = False
     goals: bool = False
@@ -314,21 +270,20 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "grpo": Method(grpo, chain=False, plain=partial(grpo, sample=False), scalar=True),
-    "max_at_k": Method(max_at_k, chain=False, plain=max_at_k_leads, scalar=True),
+    "grpo": Method(grpo, chain=False, scalar=True),
+    "max_at_k": Method(max_at_k, chain=False, scalar=True),
     "maxrl": Method(maxrl, chain=False, scalar=True),
-    "gdpo": Method(gdpo, chain=False, plain=gdpo_averaged, whitened=True),
-    "random_weighting": Method(random_weighting, chain=False, plain=partial(random_weighting, sample=False)),
-    "multi_rlvr": Method(multi_rlvr, chain=True, plain=partial(multi_rlvr, sample=False), scalar=True),
+    "gdpo": Method(gdpo, chain=False, whitened=True),
+    "random_weighting": Method(random_weighting, chain=False),
+    "multi_rlvr": Method(multi_rlvr, chain=True, scalar=True),
     "pass_at_k": Method(pass_at_k, chain=False, scalar=True, success=True),
     "vpo": Method(vpo, chain=True, goals=True),
     "vpo_pass_at_k": Method(vpo_pass_at_k, chain=True, goals=True, success=True),
 }
 
 
-def advantages(method: str, group: GroupRewards, scale: Scale = "official") -> Floats:
+def advantages(method: str, group: GroupRewards) -> Floats:
     """The group's advantages by the name of the method. Raises ValueError for a name that is not in METHODS."""
     if method not in METHODS:
         raise ValueError(f"no training method {method!r}; there is {', '.join(METHODS)}")
-    row = METHODS[method]
-    return (row.plain if scale == "plain" and row.plain else row.estimate)(group)
+    return METHODS[method].estimate(group)

@@ -35,7 +35,7 @@ from problems.contract import Score, ScorerFault
 from problems.identity import identity
 from problems.retired import refuse_retired
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
-from vpo.advantage import METHODS, ONLY_HERE, Scale, whitening
+from vpo.advantage import METHODS, ONLY_HERE, whitening
 from vpo.chain import parse as parse_chain
 from vpo.hf.cache import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
@@ -70,7 +70,6 @@ class VPOTrainer(GRPOTrainer):
     answer_format: one of problems.contract.ANSWER_FORMATS; decides how answers are read and when two are the same
     parse: (row, text) -> the answers in a completion; vpo.chain.parse if None
     samples, alpha, sampler: of the weights for a group, drawn from args.seed and the group's place
-    scale: of the baselines' advantages, see vpo.advantage
     others: GRPOTrainer's (args, train_dataset, processing_class, peft_config, ...)
     """
 
@@ -91,7 +90,6 @@ class VPOTrainer(GRPOTrainer):
         samples: int = 100,
         alpha: float = 1.0,
         sampler: Sampler = "sobol",
-        scale: Scale = "official",
         **others: Any,
     ) -> None:
         refuse_retired(method)
@@ -109,9 +107,7 @@ class VPOTrainer(GRPOTrainer):
         self.parse = parse
         leave_cudnn_attention()
         super().__init__(model, reward_funcs=[best_of_rollout], **others)
-        self.estimation = Estimation(
-            method=method, weights=samples, alpha=alpha, sampler=sampler, seed=self.args.seed, scale=scale
-        )
+        self.estimation = Estimation(method=method, weights=samples, alpha=alpha, sampler=sampler, seed=self.args.seed)
         made: Any = self.model
         self.prompt_format = read_prompt_format(made.config, "of the trainer")
         self._credit: list[np.ndarray] = []  # (T,) for every completion of the current batch, all processes'
@@ -133,7 +129,7 @@ class VPOTrainer(GRPOTrainer):
             row for group in groups for row in token_advantages(group, group_advantages(group, self.estimation))
         ]
         every = np.concatenate([np.zeros(0), *self._credit]).astype(np.float64)
-        if self.estimation.whitened and every.any():  # a batch without advantages teaches nothing, at any scale
+        if METHODS[self.estimation.method].whitened and every.any():  # a batch without advantages teaches nothing
             mean, divisor = whitening(len(every), float(every.sum()), float(every @ every))
             self._credit = [(row - mean) / divisor for row in self._credit]
         best = [max((a.score.fitness for a in rollout.answers), default=0.0) for rollout in rollouts]

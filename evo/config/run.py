@@ -121,10 +121,8 @@ class SearchTraining(TrainerSettings):
 
 
 def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A trainer's settings as they were stored, completed: before there was a scale, training ran at the plain one, and
-    a resumed run keeps it. max_staleness was called most_behind."""
-    kept = {"max_staleness" if key == "most_behind" else key: value for key, value in drop_retired(values).items()}
-    return {"scale": "plain", **kept}
+    """A trainer's settings as they were stored, completed. max_staleness was called most_behind."""
+    return {"max_staleness" if key == "most_behind" else key: value for key, value in drop_retired(values).items()}
 
 
 class PromptConfig(StrictModel):

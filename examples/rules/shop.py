@@ -1,7 +1,7 @@
 """Which order does a repair shop with two benches take next? The best rule depends on the day.
 
-    evo run examples/rules/shop.py             # one rule for all days
-    evo run examples/rules/shop.py --set 3     # three rules, and each day takes the best of them
+evo run examples/rules/shop.py             # one rule for all days
+evo run examples/rules/shop.py --set 3     # three rules, and each day takes the best of them
 """
 
 import numpy as np

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from vpo.advantage import METHODS, GroupRewards, advantages, whitening
+from vpo.advantage import METHODS, GroupRewards, advantages, normalise, whitening
 from vpo.scalarize import dirichlet_weights, reachable_goals
 
 unit = st.floats(0, 1, width=16)
@@ -29,14 +29,6 @@ def single(*scalars):
 def test_grpo_by_hand():
     centred = np.array([-1.5, -0.5, 0.5, 1.5])
     assert advantages("grpo", single(0, 1, 2, 3)) == pytest.approx(centred / np.sqrt(5 / 3), rel=1e-4)
-    assert advantages("grpo", single(0, 1, 2, 3), "plain") == pytest.approx(centred / np.sqrt(1.25), rel=1e-4)
-
-
-@pytest.mark.parametrize("method", ["grpo", "random_weighting", "multi_rlvr"])
-def test_the_official_scale_divides_by_the_sample_deviation(method):
-    group = group_of(np.random.default_rng(3).random((8, 3, 4)))
-    ratio = advantages(method, group) / advantages(method, group, "plain")
-    assert ratio == pytest.approx(np.sqrt(7 / 8), rel=1e-4)
 
 
 def official_max_at_k(r):
@@ -65,16 +57,8 @@ def test_official_gdpo_by_hand():
     mine = np.repeat(np.concatenate([advantages("gdpo", GroupRewards.of(group)) for group in rewards]), tokens)
     mean, divisor = whitening(len(mine), mine.sum(), mine @ mine)
     assert (mine - mean) / divisor == pytest.approx(expected, abs=1e-9)
-    plain = advantages("gdpo", GroupRewards.of(rewards[0]), "plain")
-    assert plain == pytest.approx(per_objective[0].mean(-1).ravel() * np.sqrt(4 / 3), rel=1e-4)
     with pytest.raises(ValueError, match="cannot be whitened"):
         whitening(1, 0.5, 0.25)
-
-
-@pytest.mark.parametrize("method", ["vpo", "maxrl"])
-def test_the_other_methods_have_one_scale(method):
-    group = group_of(np.random.default_rng(1).random((5, 3, 2)))
-    np.testing.assert_array_equal(advantages(method, group), advantages(method, group, "plain"))
 
 
 def test_maxrl_divides_by_the_mean():
@@ -95,38 +79,24 @@ def test_multi_rlvr_sums_and_vpo_takes_the_best():
     assert advantages("vpo", group)[1] > 0, "two specialists beat two equal generalists"
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 8])
-def test_plain_max_at_k_is_the_mean_lead_over_subsets(n):
-    r = np.round(np.random.default_rng(n).random(n), 1)
-    k = max(2, n // 2)
-    subsets = [s for s in itertools.combinations(range(n), k)]
-    expected = []
-    for i in range(n):
-        holding = [s for s in subsets if i in s]
-        expected.append(np.mean([max(r[list(s)]) - max(r[j] for j in s if j != i) for s in holding]))
-    if r.std() > 1e-6:
-        assert advantages("max_at_k", single(*r), "plain") == pytest.approx(expected, abs=1e-12)
-
-
 @given(case=rewards_and_valid)
 def test_shape_finiteness_and_permutation(case):
     rewards, valid, seed = case
     group = group_of(rewards, valid, seed)
     order = np.random.default_rng(seed).permutation(len(rewards))
     permuted = group_of(rewards[order], valid[order], seed)
-    for method, scale in itertools.product(METHODS, ["official", "plain"]):
-        a = advantages(method, group, scale)
+    for method in METHODS:
+        a = advantages(method, group)
         assert a.shape == rewards.shape[:1], method
         assert np.isfinite(a).all(), method
-        assert np.allclose(advantages(method, permuted, scale), a[order], atol=1e-6), (method, scale)
+        assert np.allclose(advantages(method, permuted), a[order], atol=1e-6), method
 
 
-@pytest.mark.parametrize("scale", ["official", "plain"])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_group_without_spread_teaches_nothing(method, scale):
-    a = advantages(method, group_of(np.full((4, 2, 3), 0.5)), scale)
+def test_a_group_without_spread_teaches_nothing(method):
+    a = advantages(method, group_of(np.full((4, 2, 3), 0.5)))
     assert (a == 0).all()
-    assert (advantages(method, group_of(np.full((4, 2, 3), 0.5), np.zeros((4, 2), bool)), scale) == 0).all()
+    assert (advantages(method, group_of(np.full((4, 2, 3), 0.5), np.zeros((4, 2), bool))) == 0).all()
 
 
 @given(case=rewards_and_valid)
@@ -134,7 +104,7 @@ def test_one_collinear_objective_reduces_vpo_to_the_scalars_ranking(case):
     rewards, valid, seed = case
     collinear = np.repeat(rewards[:, :1, :1], 3, axis=2)  # one answer, equal objectives: w.r is the scalar for every w
     group = group_of(collinear, valid[:, :1], seed)
-    assert np.allclose(advantages("vpo", group), advantages("grpo", group, "plain"), atol=1e-5)
+    assert np.allclose(advantages("vpo", group), normalise(group.first @ group.scalar), atol=1e-5)
 
 
 def test_only_single_answer_methods_look_at_the_first_answer_alone():

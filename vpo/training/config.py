@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from problems.address import did_you_mean
 from problems.retired import refuse_retired
-from vpo.advantage import METHODS, Scale
+from vpo.advantage import METHODS
 from vpo.policies.prompt_formats import is_token_format
 from vpo.scalarize import Sampler
 
@@ -48,10 +48,6 @@ class EstimationSettings(_Settings):
     """How advantages are estimated, as far as the user decides it."""
 
     method: str = Field("vpo", description="The method: a row of the table of methods (vpo, grpo, ...).")
-    scale: Scale = Field(
-        "official",
-        description="The scale of the baselines' advantages: as in VPO's repository, or plain as in older runs.",
-    )
     weights: int = Field(100, ge=1, description="Random weightings per group (K).")
     alpha: float = Field(1.0, gt=0.0, description="The concentration of the scalarizations' Dirichlet distribution.")
     sampler: Sampler = Field("sobol", description="How scalarizations are drawn.")
@@ -82,11 +78,6 @@ class Estimation(EstimationSettings):
 
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
     reward: Reward = "value"
-
-    @property
-    def whitened(self) -> bool:
-        """Whether advantages are whitened over the batch once its groups have theirs."""
-        return self.scale == "official" and self.method in METHODS and METHODS[self.method].whitened
 
 
 class LossSettings(_Settings):

@@ -83,7 +83,7 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, goal: Goal | None 
 
 def group_advantages(group: ScoredGroup, estimation: Estimation, goal: Goal | None = None) -> Floats:
     """One advantage per rollout, (G,)."""
-    return advantages(estimation.method, group_rewards(group, estimation, goal), estimation.scale)
+    return advantages(estimation.method, group_rewards(group, estimation, goal))
 
 
 def example_group(group: ScoredGroup, estimation: Estimation, goal: Goal | None = None) -> ExampleGroup | None:
@@ -106,7 +106,7 @@ def example_groups(groups: Sequence[ScoredGroup], estimation: Estimation, find_g
     """The examples of those groups that teach something. find_goal: called for each"""
     made = (example_group(group, estimation, find_goal(group)) for group in groups)
     examples = [example for example in made if example is not None]
-    if not estimation.whitened:
+    if not METHODS[estimation.method].whitened:
         return examples
     return whiten(examples, sum(len(one.rollout.token_ids) for group in groups for one in group.rollouts))
 

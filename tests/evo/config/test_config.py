@@ -58,13 +58,3 @@ def test_a_run_that_names_no_strategy_goes_on_with_openevolves_choice_and_new_on
     of_five = {"population": {"strategy": "auto", "pareto_pool": 8}, "policy": "embedded:base"}
     five = parse(RunConfig, complete_run(of_five), "run of five").population
     assert (five.islands, five.climb) == (5, 0)
-
-
-def test_a_run_stored_before_there_was_a_scale_trains_at_the_plain_one():
-    def scale_of(train):
-        return parse(RunConfig, complete_run({"train": train, "policy": "embedded:base"}), "run old").train
-
-    assert scale_of({"method": "grpo"}).scale == "plain"
-    assert scale_of({"method": "grpo", "scale": "official"}).scale == "official"
-    assert scale_of(None) is None
-    assert RunConfig.model_validate({"train": {"method": "grpo"}}).train.scale == "official"

@@ -1,6 +1,5 @@
 """`evo train` from start to checkpoint: what it writes, that it learns, resumes exactly, and obeys its budgets."""
 
-import asyncio
 import json
 import signal
 from pathlib import Path
@@ -170,18 +169,6 @@ def test_what_was_logged_after_the_last_checkpoint_is_done_again(tmp_path):
     assert [line["step"] for line in read_metrics(tmp_path, "step")] == [1, 2, 3, 4]
     assert not any("lost" in line for line in read_metrics(tmp_path, "step"))
     assert len(record.checkpoints()) == 2
-
-
-def test_a_run_from_before_there_was_a_scale_keeps_the_plain_one(tmp_path):
-    trained(begin(settings(method="grpo", evaluate=[]), str(tmp_path / "old"), ""), stop_after=2)
-    settings_file = tmp_path / "old" / "train.json"
-    about = json.loads(settings_file.read_text())
-    assert about["config"].pop("scale") == "official"
-    settings_file.write_text(json.dumps(about))
-    going_on = resume(str(tmp_path / "old"), {})
-    assert going_on.trainer.config.scale == "plain"
-    assert json.loads(settings_file.read_text())["config"]["scale"] == "plain"
-    asyncio.run(going_on.close())
 
 
 def test_budgets_end_a_run_early_and_a_resume_may_raise_them(tmp_path):
