@@ -1,11 +1,11 @@
 """Several policies as the mutation operators of one search, and the bandit that chooses between them.
 
 Every operator gives the same number of answers per group, in chains of the operator's length. It may have another
-temperature and another share of prompts that begin the answer with a part of the parent. A group earns its operator a
-reward of 1 if it improved its problem: a new best fitness, or a reward vector that no earlier answer dominates or
-equals. Rewards fade (an operator that was good early may have nothing left to give), and the choice is a draw from the
-posterior of each (Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). A proposal sees the rewards up to
-the group that the search's order lets it see, so one seed gives one run, resumed or not.
+temperature and another share of fresh prompts. A group earns its operator a reward of 1 if it improved its problem: a
+new best fitness, or a reward vector that no earlier answer dominates or equals. Rewards fade (an operator that was good
+early may have nothing left to give), and the choice is a draw from the posterior of each (Thompson 1933; discounted as
+in Raj and Kalyani, arXiv 1707.09727). A proposal sees the rewards up to the group that the search's order lets it see,
+so one seed gives one run, resumed or not.
 """
 
 from __future__ import annotations
