@@ -144,11 +144,9 @@ async def judge(
     return ProblemAnswers(problem.name, tuple(problem.objectives), problem.target, rewards, fitness, written, failed)
 
 
-def open_formats(
-    problems: Sequence[Problem], policy: Policy, answers: int, prompt: PromptConfig = TASK_ALONE
-) -> list[PromptFormat]:
-    """How each problem is put to the policy; BadInput if they do not fit."""
-    return [open_format(problem, policy.prompt_format, prompt, answers) for problem in problems]
+def open_formats(problems: Sequence[Problem], policy: Policy, answers: int) -> list[PromptFormat]:
+    """How an evaluation puts each problem to the policy, without a parent; BadInput if they do not fit."""
+    return [open_format(problem, policy.prompt_format, TASK_ALONE, answers) for problem in problems]
 
 
 def prompts_a_call(policy: Policy, chains: int) -> int:

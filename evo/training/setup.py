@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig, complete_trainer
+from evo.config.run import PromptConfig, RunConfig, complete_trainer
 from evo.config.train import RESUMABLE, TrainRun, run_and_address
 from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import open_formats
+from evo.prompts.registry import open_format
 from evo.provenance import source_commit
 from evo.search.resources import check_apart, open_policy, problems_at
 from evo.training.curriculum import StoredArchives
@@ -84,7 +85,7 @@ def _open(
         if run.asked_temperature == 0 and stored is None:
             raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
         policy = _open_policy(run, weights, [*problems, *held_out])
-        styles = open_formats(problems, policy, run.chain)
+        styles = [open_format(problem, policy.prompt_format, PromptConfig(), run.chain) for problem in problems]
         open_formats(held_out, policy, run.chain)  # raises if they do not fit together
         if run.lr is None:
             run = run.model_copy(update={"lr": default_rate(policy.prompt_format)})
