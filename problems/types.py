@@ -26,18 +26,12 @@ class Prompt:
         one seed sample alike, whatever else shares their batch
     shown: the complete answers in `user`, for policies that change them and read no text: the one to improve
         ("" if there is none), then the others
-    max_tokens: of one rollout, if below the policy's limit; None for that limit
     """
 
     user: str
     system: str = ""
     stream: int = 0
     shown: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    max_tokens: int | None = None
-
-    def limit(self, most: int) -> int:
-        """The tokens that a rollout of it may have, at most this many."""
-        return most if self.max_tokens is None else min(most, self.max_tokens)
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class TransformersPolicy(Policy):
         requests: list[SampleRequest] = []
         for prompt in prompts:
             ids = self.encode(prompt)
-            most = remaining_tokens(len(ids), prompt.limit(limit), self.context)
+            most = remaining_tokens(len(ids), limit, self.context)
             requests += [SampleRequest(ids, prompt.stream, rollout, most) for rollout in range(rollouts)]
         drawn = self._decode(requests, seed, lambda: cancelled.is_set() or self._closing.is_set())
         return [

@@ -5,8 +5,7 @@ party can run on its own):
 - `sample` returns one list per prompt, each of exactly `rollouts` Rollouts, in order.
 - A rollout depends on (weights, prompt, sampling settings, seed, prompt.stream, its place in the group) and on nothing
   else; batches may differ by floating-point noise only.
-- A rollout has at most as many tokens as the policy and its prompt allow; where prompts of one call differ in that, the
-  largest may hold for all.
+- A rollout has at most as many tokens as the policy allows.
 - Log-probabilities are those of the distribution the token was drawn from: after temperature and truncation.
 - A backend that is gone raises PolicyUnavailable with the reason; retries are bounded and inside the policy.
 """

@@ -121,7 +121,7 @@ class ServedPolicy(Policy):
 
     async def _group(self, prompt: Prompt, rollouts: int, limit: int, seed: int) -> list[Rollout]:
         first = first_seed(seed, prompt.stream)
-        request = GroupRequest(prompt, rollouts, first, prompt.limit(limit), self.temperature, self.top_p)
+        request = GroupRequest(prompt, rollouts, first, limit, self.temperature, self.top_p)
         sampling = _Sampling()
         whole = Reply()
         if rollouts > 1 and all(server.takes_n for server in self.servers):

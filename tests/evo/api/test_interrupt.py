@@ -4,7 +4,6 @@ import _thread
 import asyncio
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,6 @@ import evo
 from evo.api import drive
 from evo.api.display import Display
 from evo.api.drive import Driver
-from evo.comparison import workers
-from evo.training import setup
 
 
 @pytest.fixture
@@ -51,46 +48,6 @@ def test_everything_is_committed_and_a_resume_goes_on(quick, vowels, interrupted
     groups = kept.summary["groups"]
     went_on = evo.resume("stopped", score=vowels, iterations=groups + 2, progress=False)
     assert went_on.outcome == "done" and went_on.summary["groups"] == groups + 2
-
-
-def test_a_comparison_is_stopped_and_resumed(vowels, monkeypatch):
-    """In this process, where all arms share one loop."""
-    to_the_end = workers.run_to_end
-
-    async def run_to_end(launched):
-        launched.search.on_commit = lambda group: _thread.interrupt_main() if group.iteration == 2 else None
-        return await to_the_end(launched)
-
-    monkeypatch.setattr(workers, "run_to_end", run_to_end)
-    slow = "scripted:mutate?latency=0.05"
-    given = {"arms": {"a": slow, "b": "scripted:echo?latency=0.05"}, "baselines": [], "answers": 1, "seeds": 1}
-    with pytest.raises(evo.Interrupted, match=r"evo.resume\('both'\) continues it"):
-        evo.compare(score=vowels, seed_answer="a b", iterations=500, name="both", progress=False, **given)
-    frame = evo.load_comparison("both").frame()
-    assert set(frame.status) == {"interrupted"} and 0 < frame.iterations.max() < 500
-
-
-def test_a_training_is_stopped_saved_and_resumed(one_thread, monkeypatch):
-    begin = setup.begin
-
-    def interrupted(run, output, command):
-        training, pressed = begin(run, output, command), []
-
-        def press_once(line):  # a second one would end it without a checkpoint
-            if line["kind"] == "step" and not pressed:
-                pressed.append(True)
-                _thread.interrupt_main()
-
-        training.on_log = press_once
-        return training
-
-    monkeypatch.setattr(setup, "begin", interrupted)
-    with pytest.raises(evo.Interrupted, match=r"evo.train\(resume='stopped'\) continues it"):
-        evo.train("vpo", "maze:train", steps=400, prompts=2, rollouts=2, limit=10, output="stopped", progress=False)
-    saved = sorted(Path("stopped", "checkpoints").glob("step-*"))
-    done = int(saved[-1].name.removeprefix("step-"))
-    went_on = evo.train(resume="stopped", steps=done + 1, progress=False)
-    assert 1 <= done < 400 and went_on.outcome == "done" and list(went_on.frame().step) == [*range(1, done + 2)]
 
 
 def test_a_second_one_stops_at_once():
