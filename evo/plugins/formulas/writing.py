@@ -11,6 +11,7 @@ from typing import Any
 from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.grammar import Formula, write
 
+_NUMPY = {"min": "minimum", "max": "maximum"}
 _RESERVED = {"pi", "e", "E", "np", "numpy", "math", "sp", "sympy", "True", "False", "None"}
 
 
@@ -48,7 +49,7 @@ def replace_names(text: str, names: Mapping[str, str]) -> str:
 def to_python(formula: Formula, names: Sequence[str], function: str = "f") -> str:
     """The source of a function of numpy arrays, one argument a column. names: that formulas can write"""
     arguments = [f"{name}_" if name == function else name for name in plain_names(names)]
-    body = write(formula, arguments, calls=lambda name: f"np.{name}", number=_python_number)
+    body = write(formula, arguments, calls=lambda name: f"np.{_NUMPY.get(name, name)}", number=_python_number)
     if not formula.variables:
         body = f"np.full(np.shape({arguments[0]}), {body})"
     lines = [f"def {function}({', '.join(arguments)}):"]

@@ -270,7 +270,7 @@ def test_a_form_is_found_below_noise(text):
 
 def test_texts_for_other_programs():
     names = ("a 1", "b", "pi")
-    formula = parse("1.5*a**2/sqrt(b) - exp(-a)*sin(3.5*b) + abs(b)**c", ("a", "b", "c"))
+    formula = parse("1.5*a**2/sqrt(b) - exp(-a)*sin(3.5*b) + abs(b)**min(max(a, b), c)", ("a", "b", "c"))
     x = np.random.default_rng(0).uniform(1, 2, (3, 9))
     space = {}
     exec(to_python(formula, names, "law"), space)
