@@ -193,8 +193,6 @@ class CompletionServer:
             if name in body or (name == "system" and body["messages"][0]["role"] == "system"):
                 return 400, {"error": {"message": message, "type": "invalid_request_error", "param": None}}
         prompt = "".join(one["content"] for one in body["messages"]).encode()
-        if (body["messages"][-1]["role"] == "assistant") is not body.get("continue_final_message", False):
-            return 400, {"error": {"message": "the last message must be the user's"}}
         limit = body.get("max_tokens") or body.get("max_completion_tokens") or 1 << 20
         if manners.context is not None and len(prompt) + (0 if manners.shows_context else limit) > manners.context:
             message = (
