@@ -22,7 +22,6 @@ SMALL = {
     "malformed": ["--files", "10"],
     "sandbox": ["--seconds", "0.2", "--evaluations", "2"],
     "search_command": ["--iterations", "3", "--repeats", "1"],
-    "search_loop": ["--sizes", "10"],
 }
 
 
