@@ -133,7 +133,7 @@ NOTHING_SHOWN = Selection(None, (), ())
 class Placement:
     """Where one answer of a group went.
 
-    cell: the cell it won on `island` ("3-7" on a grid, "front-12" on a Pareto front), None where it won none
+    cell: the cell it won on `island` (as "3-7"), None where it won none
     replaced: the elite that had to leave for it
     improved: it is the problem's new best
     new: False for a repeat of a stored candidate

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from islands.population.archive import Archive, GridArchive, ParetoArchive, cell_name
+from islands.population.archive import GridArchive, cell_name
 from islands.population.columns import Columns
 from islands.population.config import PopulationConfig
-from islands.population.features import Cell, FeatureSpace
+from islands.population.features import FeatureSpace
 from islands.population.indexed_set import IndexedSet
 from islands.population.island import Island
 from islands.population.migration import Move
@@ -47,8 +47,7 @@ class Archipelago:
         self.config = config
         self.columns = columns
         self.space = space
-        archives: list[Archive] = [self._archive() for _ in range(config.islands)]
-        self.islands = [Island(columns, archive) for archive in archives]
+        self.islands = [Island(columns, GridArchive(columns, space)) for _ in range(config.islands)]
         self.hall = HallOfFame(columns, config.archive_size, config.islands)
         self.best: int | None = None
         self.members = 0
@@ -56,11 +55,6 @@ class Archipelago:
         # (valid, fitness, ordinal, island), first to be removed first; kept only if there is a cap
         self._ordinary: list[_Key] = []
         self._elite: list[_Key] = []
-
-    def _archive(self) -> Archive:
-        if self.config.archive == "pareto":
-            return ParetoArchive(self.columns, self.config.archive_size)
-        return GridArchive(self.columns, self.space)
 
     def observe(self, ordinal: int) -> None:
         """Let the feature ranges hold a new valid candidate, and re-place the elites if a range grew."""
@@ -87,8 +81,6 @@ class Archipelago:
         change = island.archive.offer(ordinal)
         if change.displaced is not None:
             self._leave(change.displaced, number)
-        for demoted in change.demoted:
-            self._demote(demoted, number)
         self._join(ordinal, number, elite=change.cell is not None)
         if migrant:
             island.migrants.add(ordinal)
@@ -96,7 +88,7 @@ class Archipelago:
         improved = self._improve(ordinal)
         self._enforce_cap((ordinal, number))
         cell = island.archive.cell_of(ordinal)
-        return Entry(self.cell_name(cell) if cell is not None else None, change.displaced, improved)
+        return Entry(cell_name(cell) if cell is not None else None, change.displaced, improved)
 
     def repeat(self, ordinal: int, number: int) -> Entry:
         """A stored candidate is found again by a group of this island."""
@@ -118,16 +110,13 @@ class Archipelago:
             if move.candidate not in self.islands[move.target]:
                 self.enter(move.candidate, move.target, migrant=True)
 
-    def cell_name(self, cell: Cell) -> str:
-        return cell_name(cell, self.config.archive)
-
     def changed_cells(self) -> list[tuple[int, str, int | None]]:
         """(island, cell, occupant or None) of every cell whose occupant may have changed since the last call."""
         changes = []
         for number, island in enumerate(self.islands):
             archive = island.archive
             for cell in sorted(archive.changed):
-                changes.append((number, self.cell_name(cell), archive.cells.get(cell)))
+                changes.append((number, cell_name(cell), archive.cells.get(cell)))
             archive.changed.clear()
         return changes
 

@@ -1,14 +1,14 @@
 """An island's archive: which candidates are its elites, and the cell each of them holds.
 
-Both kinds answer `offer` with a Change and keep the elites' reward vectors as a matrix, for the strategies that weigh
-them all at once. Neither knows about databases or other islands.
+It answers `offer` with a Change and keeps the elites' reward vectors as a matrix, for the strategies that weigh them
+all at once. It knows nothing of databases or other islands.
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +24,15 @@ class Change:
 
     cell: the cell won, None if the candidate did not enter
     displaced: the occupant of that cell, which leaves the island
-    demoted: elites that stay on the island as ordinary members
     """
 
     cell: Cell | None = None
     displaced: int | None = None
-    demoted: list[int] = field(default_factory=list)
 
 
-def cell_name(cell: Cell, kind: str) -> str:
+def cell_name(cell: Cell) -> str:
     """A cell as the database and the user see it."""
-    return f"front-{cell[0]}" if kind == "pareto" else "-".join(map(str, cell))
+    return "-".join(map(str, cell))
 
 
 class Elites:
@@ -167,68 +165,3 @@ class GridArchive(Elites):
             max(0, min(bins - 1, c + index_below(5, rng) - 2)) for c, bins in zip(home, self.space.bins, strict=True)
         )
         return self.cells.get(cell)
-
-
-class ParetoArchive(Elites):
-    """The non-dominated reward vectors, at most `bound` of them. An offer costs O(bound), whatever the population.
-
-    A vector equal to one that is in counts as dominated, so that a plateau does not fill the front. Over the bound the
-    most crowded elite goes (least L1 distance to another; of such a pair the less fit), but never the fittest.
-    A candidate that loses its place stays on the island: the fitness need not grow with the rewards, so that a
-    dominated one may still be the island's best.
-    """
-
-    def __init__(self, columns: Columns, bound: int) -> None:
-        super().__init__(columns)
-        self.bound = bound
-        self._free: list[int] = []  # slots that were given back; a slot's number is the cell
-
-    def would_enter(self, ordinal: int) -> bool:
-        vector = self.columns.rewards(ordinal)
-        return not bool((self.elites()[1] >= vector).all(axis=1).any())
-
-    def offer(self, ordinal: int) -> Change:
-        if not self.would_enter(ordinal):
-            return Change()
-        rows, matrix = self.elites()
-        dominated = np.flatnonzero((matrix <= self.columns.rewards(ordinal)).all(axis=1))
-        demoted = sorted(rows[int(i)] for i in dominated)
-        for loser in demoted:
-            self.discard(loser)
-        self.put(ordinal, (self._free.pop() if self._free else len(self),))
-        if len(self) > self.bound:
-            crowded = self._most_crowded()
-            self.discard(crowded)
-            if crowded == ordinal:
-                return Change(None, None, demoted)
-            demoted.append(crowded)
-        return Change(self._cell_of[ordinal], None, demoted)
-
-    def discard(self, ordinal: int) -> None:
-        cell = self._cell_of.get(ordinal)
-        if cell is not None:
-            self.take(ordinal)
-            self._free.append(cell[0])
-
-    def _most_crowded(self) -> int:
-        rows, matrix = self.elites()
-        if len(rows) == 1:
-            return rows[0]
-        distance = np.abs(matrix[:, None, :] - matrix[None, :, :]).sum(axis=2)  # (E, E)
-        np.fill_diagonal(distance, np.inf)
-        nearest = distance.min(axis=1)
-        fittest = max(rows, key=self.columns.rank_key)
-        others = [(nearest[i], self.columns.rank_key(o), o) for i, o in enumerate(rows) if o != fittest]
-        return min(others)[2]
-
-    def rescale(self) -> list[int]:
-        """Nothing to do: a front has no bins."""
-        return []
-
-    def near(self, ordinal: int, rng: np.random.Generator) -> int | None:
-        """A uniform elite: a front has no neighbourhood that all reward scales would agree on."""
-        return self._rows[index_below(len(self._rows), rng)] if self._rows else None
-
-
-Archive = GridArchive | ParetoArchive
-"""The elites of one island, by ordinal."""

@@ -26,14 +26,11 @@ class PopulationConfig(BaseModel):
     population_size: int | None = Field(
         1000, ge=1, description="Members of all islands together at most, each copy counted; none: no bound."
     )
-    archive: Literal["grid", "pareto"] = Field(
-        "grid", description="The archive; grid: MAP-Elites cells; pareto: each island's non-dominated reward vectors."
-    )
     archive_size: int = Field(
         100,
         ge=1,
         le=2000,
-        description="Members that exploitation draws from (grid), or the bound of each island's front (pareto).",
+        description="Members that exploitation draws from.",
     )
     feature_dimensions: tuple[str, ...] | None = Field(
         None,
@@ -63,9 +60,6 @@ class PopulationConfig(BaseModel):
         ge=0,
         le=1,
         description="The share of draws from the archive under openevolve; the rest is in proportion to fitness.",
-    )
-    weights: Literal["draw", "island"] = Field(
-        "draw", description="Scalarizations; draw: a new one per selection; island: a fixed one per island."
     )
     pareto_pool: int = Field(8, ge=1, description="How many of the fittest of an island's front pareto draws from.")
     lexicase_pool: int = Field(64, ge=2, le=4096, description="Candidates per lexicase tournament.")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from islands.population.archive import Archive
+from islands.population.archive import GridArchive
 from islands.population.columns import Columns
 from islands.population.indexed_set import IndexedSet
 
@@ -22,7 +22,7 @@ class Island:
     a resumed search has the counts of the one that was cut off.
     """
 
-    def __init__(self, columns: Columns, archive: Archive) -> None:
+    def __init__(self, columns: Columns, archive: GridArchive) -> None:
         self.columns = columns
         self.archive = archive
         self.members: IndexedSet[int] = IndexedSet()

@@ -28,9 +28,7 @@ class Memory:
         self.columns = Columns(len(objectives))
         self.space = FeatureSpace(objectives, config.bins, config.diversity_reference_size)
         self.archipelago = Archipelago(config, self.columns, self.space)
-        if config.archive == "pareto":
-            self.space.settle(())  # a front has no bins, so nothing is measured
-        elif dimensions or config.feature_dimensions:
+        if dimensions or config.feature_dimensions:
             self.space.settle(dimensions or config.feature_dimensions or ())
 
     @property

@@ -12,6 +12,7 @@ from islands import history
 from islands.history import CandidateReader
 from islands.population import selection
 from islands.population.archipelago import Entry
+from islands.population.archive import cell_name
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
 from islands.population.sums import sum_group
@@ -225,9 +226,9 @@ class Population:
         """Occupied cells of an island -> candidate id."""
         with self._lock:
             self._check_island(island)
-            islands, ids = self._memory.archipelago, self._memory.columns.ids
-            occupied = islands.islands[island].archive.cells
-            return {islands.cell_name(cell): ids[ordinal] for cell, ordinal in sorted(occupied.items())}
+            ids = self._memory.columns.ids
+            occupied = self._memory.archipelago.islands[island].archive.cells
+            return {cell_name(cell): ids[ordinal] for cell, ordinal in sorted(occupied.items())}
 
     def members(self, island: int) -> list[int]:
         """Candidate ids on an island, fittest first."""

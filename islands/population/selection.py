@@ -46,21 +46,13 @@ def openevolve(population: Archipelago, number: int, rng: np.random.Generator) -
 
 
 def weighted(population: Archipelago, number: int, rng: np.random.Generator) -> int:
-    """argmax over the elites of w . r, with w ~ Dir(1) per draw or fixed per island. O(elites x objectives)."""
+    """argmax over the elites of w . r, with w ~ Dir(1). O(elites x objectives)."""
     island = population.islands[number]
     rows, rewards = island.archive.elites()
     if not rows:
         return island.members.draw(rng)
-    if population.config.weights == "island":
-        weights = island_weights(number, rewards.shape[1])
-    else:
-        weights = rng.dirichlet(np.ones(rewards.shape[1]))
+    weights = rng.dirichlet(np.ones(rewards.shape[1]))
     return rows[int((rewards @ weights).argmax())]
-
-
-def island_weights(number: int, objectives: int) -> np.ndarray:
-    """(d,) the scalarization that belongs to an island: the same in every run, so that runs can be compared."""
-    return np.random.default_rng([0x15A4D, number, objectives]).dirichlet(np.ones(objectives))
 
 
 def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> int:

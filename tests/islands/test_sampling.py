@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from islands.population.archive import ParetoArchive
+from islands.population.archive import GridArchive
 from islands.population.columns import Columns
+from islands.population.features import FeatureSpace
 from islands.population.island import Island
 
 
@@ -15,7 +16,7 @@ def test_draws_follow_fitness():
     columns = Columns(1)
     for number, value in enumerate(fitness):
         columns.append(number, bytes([number]), value, (value,), (), 0, True)
-    island = Island(columns, ParetoArchive(columns, 5))
+    island = Island(columns, GridArchive(columns, FeatureSpace(("score",), lambda names: (1,) * len(names), 1)))
     with pytest.raises(IndexError):
         island.members.draw(np.random.default_rng(0))
     for number in range(len(fitness)):

@@ -61,15 +61,6 @@ def test_weighted_takes_the_best_under_some_weights_only():
     assert got[0] == pytest.approx(0.375, abs=0.03) and got[2] == pytest.approx(0.25, abs=0.03)
 
 
-def test_fixed_weights_belong_to_the_island():
-    memory = made(GRID * 3, island_of=lambda n: n // 5, strategy="weighted", weights="island", archive="pareto")
-    for island in range(3):
-        weights = selection.island_weights(island, 2)
-        assert weights.sum() == pytest.approx(1) and np.array_equal(weights, selection.island_weights(island, 2))
-        best = 5 * island + int(np.argmax(np.array(GRID) @ weights))
-        assert shares(lambda rng, i=island: selection.weighted(memory.archipelago, i, rng), 20) == {best: 1.0}
-
-
 def test_lexicase_takes_specialists():
     memory = made(GRID, strategy="lexicase")
     got = shares(lambda rng: selection.lexicase(memory.archipelago, 0, rng))
