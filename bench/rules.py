@@ -3,6 +3,7 @@
     python -m bench.rules textbook                                  # the textbook's rules, and the best K of them
     python -m bench.rules measure sqlite:///r.db NAME -o r.jsonl    # every search of a comparison; continues a file
     python -m bench.rules table r.jsonl --against ARM               # means, and paired differences with intervals
+    python -m bench.rules plot r.jsonl -o docs/rules.svg --arms gp grpo vpo     # the cost of a set by rules simulated
 
 Of the first N rules of a search, the POOL best by mean and by family are simulated on validation instances, which
 steered nothing. These choose the best rule and the best K. Both are measured on the test: six families of other seeds
@@ -132,33 +133,67 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def table(paths: Sequence[Path], against: Sequence[str]) -> None:
     """Means of each arm, and its paired difference from the arms `against`; lower is better."""
-    values: dict[tuple[str, int, str], dict[str, dict[str, list[list[float]]]]] = defaultdict(
-        lambda: defaultdict(lambda: defaultdict(list))
-    )
-    for row in (row for path in paths for row in _rows(path)):
-        trained = re.fullmatch(r"(.+?)-(\d+)((?:-best-of-n|-hill|-scs)?)", row["arm"])
-        arm = trained[1] + trained[3] if trained else row["arm"]
-        seed = trained[2] if trained else f"{row['problem']} {row['seed']}"
-        kind = row["problem"].partition(":")[2].partition("/")[0]
-        for name in MEASURES:
-            if name in row:
-                values[kind, row["at"], name][arm][seed].append(row[name])
-    for (kind, at, name), arms in sorted(values.items()):
+    for (kind, at, name), means in sorted(_by_arm(paths).items()):
         print(f"\n{kind}, {name}, after {at} rules\n")
-        means = {arm: np.array([np.mean(rows, axis=0) for rows in seeds.values()]).T for arm, seeds in arms.items()}
         rivals = [arm for arm in against if arm in means]
         print("| arm | mean | seeds |" + "".join(f" - {rival} |" for rival in rivals))
         print("|---|---|---|" + "---|" * len(rivals))
         for arm, costs in sorted(means.items(), key=lambda item: item[1].mean()):
-            cells = [arm, f"{costs.mean():.2f}", " ".join(f"{cost:.2f}" for cost in costs.mean(axis=0)[:9])]
-            for rival in rivals:
-                if rival == arm:
-                    cells.append("")
-                    continue
-                found = paired_difference(costs, means[rival], crossed_seeds=True, comparisons=len(means) - 1)
-                text = f"{found.interval.mean:+.2f}{found.interval.ends('.2f')}"
-                cells.append(f"**{text}**" if found.shown else text)
+            cells = [arm, f"{costs.mean():.2f}", " ".join(f"{cost:.2f}" for cost in costs.mean(axis=0)[:6])]
+            cells += [_difference(costs, means[rival], len(means) - 1) if rival != arm else "" for rival in rivals]
             print("| " + " | ".join(cells) + " |")
+
+
+def _difference(costs: Floats, others: Floats, comparisons: int) -> str:
+    found = paired_difference(costs, others, crossed_seeds=True, comparisons=comparisons)
+    text = f"{found.interval.mean:+.2f}{found.interval.ends('.2f')}"
+    return f"**{text}**" if found.shown else text
+
+
+def _by_arm(paths: Sequence[Path]) -> dict[tuple[str, int, str], dict[str, Floats]]:
+    """(test instances, seeds) by set, count and measure, and by arm; a mean over the searches of a training seed."""
+    values: dict[tuple[str, int, str], dict[str, dict[str, list[list[float]]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
+    for row in (row for path in paths for row in _rows(path)):
+        trained = re.fullmatch(r"(.+?)-(\d+)", row["arm"])
+        arm, seed = trained.groups() if trained else (row["arm"], f"{row['problem']} {row['seed']}")
+        kind = row["problem"].partition(":")[2].partition("/")[0]
+        for name in MEASURES:
+            if name in row:
+                values[kind, row["at"], name][arm][seed].append(row[name])
+    return {
+        key: {arm: np.array([np.mean(rows, axis=0) for rows in seeds.values()]).T for arm, seeds in arms.items()}
+        for key, arms in values.items()
+    }
+
+
+def plot(paths: Sequence[Path], out: Path, arms: Sequence[str], members: int) -> None:
+    """The mean cost of the best set by the number of rules simulated, with the range of seeds."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    means = _by_arm(paths)
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.4))
+    panels = {
+        "jobshop": ("set", "six kinds of job shops, 50 = SPT"),
+        "makespan": ("best of set", "ta01-80, % over best known"),
+    }
+    for axis, (kind, (name, title)) in zip(axes, panels.items(), strict=True):
+        counts = sorted(at for one, at, measured in means if (one, measured) == (kind, name))
+        for arm in arms:
+            seeds = np.array([means[kind, at, name][arm].mean(axis=0) for at in counts])
+            (line,) = axis.plot(counts, seeds.mean(axis=1), marker="o", label=arm)
+            axis.fill_between(counts, seeds.min(axis=1), seeds.max(axis=1), color=line.get_color(), alpha=0.15, lw=0)
+        known = judge(kind).measure(list(judge(kind).test.textbook.values()), members)
+        axis.axhline(float(np.mean(known[name])), color="gray", ls="--", label=f"best {members} textbook rules")
+        axis.set(xscale="log", xlabel="rules simulated", title=f"Portfolio of {members}: {title}")
+    axes[0].set_ylabel("mean cost of the best member")
+    axes[0].legend()
+    figure.tight_layout()
+    figure.savefig(out, metadata={"Date": None})
 
 
 def show_textbook(members: int) -> None:
@@ -186,12 +221,18 @@ def main() -> None:
     shown = commands.add_parser("table")
     shown.add_argument("paths", type=Path, nargs="+")
     shown.add_argument("--against", nargs="+", default=[])
+    drawn = commands.add_parser("plot")
+    drawn.add_argument("paths", type=Path, nargs="+")
+    drawn.add_argument("-o", "--out", type=Path, required=True)
+    drawn.add_argument("--arms", nargs="+", required=True)
     parser.add_argument("--members", type=int, default=4)
     args = parser.parse_args()
     if args.command == "measure":
         measure(args.db, args.name, args.out, args.at, args.members)
     elif args.command == "table":
         table(args.paths, args.against)
+    elif args.command == "plot":
+        plot(args.paths, args.out, args.arms, args.members)
     else:
         show_textbook(args.members)
 
