@@ -51,7 +51,7 @@ ARCSIN, ARCCOS, ARCTAN, SINH, COSH, TANH, ABS, MIN, MAX = range(14, 23)
 CONSTANT, FIXED, VARIABLE = 100, 101, 1000
 CODES: dict[str, int] = {name: code for code, each in enumerate(FUNCTIONS) for name in (each.name, *each.aliases)}
 ARITY: dict[int, int] = {**{code: each.arity for code, each in enumerate(FUNCTIONS)}, CONSTANT: 0, FIXED: 0}
-_NAMED = {"pi": math.pi, "e": math.e, "E": math.e}
+NAMED = {"pi": math.pi, "e": math.e, "E": math.e}
 _MODULES = {"np", "numpy", "math", "sp", "sympy"}
 
 
@@ -286,8 +286,8 @@ class _Reader:
     def _name(self, name: str) -> Formula:
         if name in self._known:
             return self._known[name]
-        if name in _NAMED:
-            return fixed(_NAMED[name])
+        if name in NAMED:
+            return fixed(NAMED[name])
         raise FormulaError(f"there is no variable {name[:40]!r}; there is {', '.join(self._names)}")
 
     def _call(self, function: ast.expr, arguments: Sequence[ast.expr]) -> Formula:
@@ -343,7 +343,7 @@ Number = Callable[[float, bool, int], str]
 def write_number(value: float, fixed_number: bool, digits: int = 17) -> str:
     """A number as text that reads back as the same kind: `pi` and whole numbers are fixed, others carry a point."""
     if fixed_number:
-        for name, known in _NAMED.items():
+        for name, known in NAMED.items():
             if value == known:
                 return name
         if value == int(value) and abs(value) < 1e15:

@@ -13,6 +13,7 @@ import hashlib
 import random
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from evo.plugins.formulas.edits.dialect import FORMULA_FORMAT
 from evo.plugins.formulas.edits.language import ShownFormula, encode_answer, read_prompt
@@ -20,9 +21,10 @@ from evo.plugins.formulas.edits.words import ANSWER, BEST, IN_TURN, NODES, OF_OT
 from evo.plugins.formulas.grammar import CODES, Formula, FormulaError, parse, write
 from evo.plugins.formulas.terms import weighted_sum
 from evo.plugins.formulas.variation import Variation
+from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.generators import TokenGenerator
+from vpo.policies.generators import Generator, TokenGenerator
 
 FUNCTIONS = tuple(
     CODES[name] for name in ("+", "-", "*", "/", "square", "cube", "sqrt", "exp", "log", "sin", "cos", "tanh")
@@ -37,19 +39,29 @@ _UNDONE = {"sq": ["f:sqrt"], "log": ["f:exp"], "inv": ["f:/", "1"], "exp": ["f:l
 
 
 def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
-    """Children of the parent that a prompt shows. form: how answers are written, text; bits: random
+    """Children of the parent that a prompt shows. form: how answers are written, text; bits: random. What is no formula
+    goes to the generator `rule-gp`.
 
     Raises PolicyUnavailable for a prompt of another task.
     """
     match = _NAMES.search(prompt.user)
     if match is None:
-        raise PolicyUnavailable("it changes formulas and rules only; name another --policy")
+        return _find_other()(prompt, form, answers, bits)
     names = tuple(name.strip() for name in match[1].split(","))
     shown = _formulas(prompt.shown, names)
     fitted = _FITTED.search(prompt.user)
     if fitted is not None and prompt.shown:  # the parent has the constants that its feedback gives
         shown = [*_formulas([fitted[1]], names), *shown[1:]]
     return [write(_child(shown, names, _generator(bits, place)), names, digits=8) for place in range(answers)]
+
+
+@cache
+def _find_other() -> Generator:
+    """The generator of rules (evo/plugins/rules), a folder that may have been deleted."""
+    if point := find_entry_points("evo.generators").get("rule-gp"):
+        found: Generator = load_entry_point(point, "scripted:gp")
+        return found
+    raise PolicyUnavailable("it changes formulas only; name another --policy")
 
 
 def write_marks(prompt: Prompt, answers: int, bits: int) -> str:

@@ -109,8 +109,8 @@ def makespan_families(sizes: Sequence[Size]) -> list[ShopFamily]:
 
 
 def mixed_families(sizes: Sequence[Size]) -> list[ShopFamily]:
-    """Six in which different rules are best. sizes: of the shops in which all jobs are there at time 0; halves have
-    three times as many jobs, and the others twice as many"""
+    """Six, and no textbook rule is best in all. sizes: of those in which makespan counts; flow, loose and tight have
+    twice as many jobs, and halves three times as many"""
     twice, thrice = ([(times * jobs, machines) for jobs, machines in sizes] for times in (2, 3))
     flow = "mean time in the shop above the mean work of a job, jobs keep arriving"
     late = "mean tardiness as a share of the mean work of a job, due dates are"

@@ -1,4 +1,4 @@
-"""`scripted:gp` for rules: genetic programming whose numbers stay as they are written.
+"""`scripted:gp` for rules, also as `scripted:rule-gp`: genetic programming whose numbers stay as they are written.
 
 A child is the parent after subtree, point, hoist or insert mutation, crossover with another answer that is shown, or
 with another number. Numbers are mostly those of the language `rule-edit`.
@@ -11,14 +11,14 @@ import random
 import re
 from collections.abc import Sequence
 
-from evo.plugins.formulas import operator as of_formulas
 from evo.plugins.formulas.edits.words import VALUES
 from evo.plugins.formulas.grammar import Formula, FormulaError, apply, fixed, write
 from evo.plugins.formulas.variation import Variation, uses_variables
 from evo.plugins.rules.rule import FUNCTIONS, MOST_NODES, parse_rule
 from problems.types import Prompt
+from vpo.policies.contract import PolicyUnavailable
 
-_NAMES = re.compile(r"over the features (.+?)\. ")
+_NAMES = re.compile(r"(?m)^The answer is one expression over the features (.+?)\. What has ")
 _NUMBERS = [value for value in VALUES if value > 0]
 
 
@@ -60,14 +60,13 @@ class RuleVariation(Variation):
 
 
 def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
-    """Different children of the parent that a prompt shows, rules or formulas. form: how answers are written, text;
-    bits: random
+    """Different children of the parent that a prompt shows. form: how answers are written, text; bits: random
 
     Raises PolicyUnavailable for a prompt of another task.
     """
     match = _NAMES.search(prompt.user)
     if match is None:
-        return of_formulas.generate(prompt, form, answers, bits)
+        raise PolicyUnavailable("it changes formulas and rules only; name another --policy")
     names = tuple(match[1].split(", "))
     shown: list[Formula] = []
     for text in prompt.shown:

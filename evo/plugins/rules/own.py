@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.plugins.formulas.grammar import VARIABLE, FormulaError
+from evo.plugins.formulas.grammar import NAMED, VARIABLE, FormulaError
 from evo.plugins.rules.problem import RULES
 from evo.plugins.rules.rule import RuleTask, canonical_rule, parse_rule
 from problems.contract import BadAddress
@@ -68,9 +68,10 @@ def _read_features(path: Path) -> dict[str, str]:
     names = tuple(map(str, features))
     for index, name in enumerate(names):
         try:
-            usable = name.isidentifier() and parse_rule(name, names).codes == (VARIABLE + index,)
+            usable = name.isidentifier() and name not in NAMED and parse_rule(name, names).codes == (VARIABLE + index,)
         except FormulaError:  # such as `lambda`
             usable = False
         if not usable:
-            raise BadAddress(f"{path}: {name!r} cannot name a feature: use letters, digits and _, not first a digit")
+            allowed = f"use letters, digits and _, not first a digit; {', '.join(NAMED)} are numbers"
+            raise BadAddress(f"{path}: {name!r} cannot name a feature: {allowed}")
     return dict(zip(names, features.values(), strict=True))

@@ -11,7 +11,7 @@ from evo.plugins.formulas.grammar import Formula, FormulaError
 from evo.plugins.rules.rule import RuleTask, canonical_rule, describe, parse_rule
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
-from problems.objectives import Objective
+from problems.objectives import Objective, measure_objectives
 
 RULES = "rules 1"
 """Changes when costs change."""
@@ -21,7 +21,7 @@ class RuleProblem(RuleTask, Problem):
     """A priority rule to find. Subclasses give the features and the costs.
 
     objectives: one per family of instances, the mean cost there, lower is better
-    fitness: the mean of s / (s + cost) over families, where s is the cost of the seed answer
+    fitness: the mean of s / (s + cost) over families, where s is the cost of the seed answer (problems.objectives)
     """
 
     answer_format = "text"
@@ -43,7 +43,8 @@ class RuleProblem(RuleTask, Problem):
     @cached_property
     def metrics(self) -> tuple[Objective, ...]:  # type: ignore[override]
         seed = _costs(self, parse_rule(self.seed, self.names), False)
-        return tuple(Objective(family, True, cost, cost) for family, cost in zip(self.objectives, seed, strict=True))
+        values = dict(zip(self.objectives, seed, strict=True))
+        return measure_objectives(self.objectives, self.directions, values, whole=True)
 
     def statement(self) -> str:
         return f"{self.task}\n\n{describe(self.about)}"

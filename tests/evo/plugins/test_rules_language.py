@@ -11,8 +11,8 @@ from support import grammar_words
 from evo.api.load import load_policy
 from evo.plugins.formulas.edits.language import encode_answer, read_prompt
 from evo.plugins.formulas.edits.words import MOST_WORDS, QUALITY
+from evo.plugins.formulas.operator import generate  # scripted:gp
 from evo.plugins.rules.dialect import DIALECT
-from evo.plugins.rules.operator import generate
 from evo.plugins.rules.problem import RuleProblem
 from evo.plugins.rules.rule import MOST_NODES, parse_rule, rank
 from evo.plugins.rules.rule_grammar import write_untrained
@@ -25,7 +25,7 @@ WORDS = DIALECT.vocabulary()
 class Queue(RuleProblem):
     """Jobs on one machine: the mean of completion times weighted by 1 and by w."""
 
-    task, seed = "Which job comes next on a machine.", "p + 2*w"
+    task, seed = "Choose over the features below. Which job comes next on a machine?", "p + 2*w"
 
     def __init__(self):
         super().__init__("queue", {"p": "time", "w": "weight"}, ("plain", "weighted"))

@@ -110,6 +110,7 @@ def test_a_fault_of_the_file_is_one_line_that_says_where(opened, change, says):
         (("def simulate", "def run"), "; simulate is missing"),
         (('"work": ', '"work time": '), "'work time' cannot name a feature"),
         (('"work": ', '"lambda": '), "'lambda' cannot name a feature"),
+        (('"work": ', '"e": '), "'e' cannot name a feature: .* pi, e, E are numbers"),
         (('{"work": "hours of work", ', "{'work': 1, "), "features must map names to what they mean"),
         (("features = {", "features = dict() or {"), "mine.py:3: features must be written out as a plain value"),
     ],
