@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
@@ -52,9 +53,32 @@ async def policies(place: Place) -> dict[str, Any]:
                     if way in ways:
                         raise
                     found[f"{way}_{rows}"] = repr(error)[:80]  # of the library, which this does not measure
+        policy._static = ways["graphs"]
+        found |= await _together(place, policy)
         return found | {"graphs_refused": ways["graphs"] is None or ways["graphs"].refused, "gpu_gib": gpu_memory()}
     finally:
         await policy.close()
+
+
+async def _together(place: Place, policy: Any) -> dict[str, Any]:
+    """Four policies of one process that capture and sample at once, as the arms of a comparison do."""
+    policies = [policy, *(plain(place) for _ in range(3))]
+    for one in policies[1:]:
+        one.stops, one.max_tokens = policy.stops, policy.max_tokens
+        one._static = StaticDecoder(one.model, run_step) if place.dry else one._static
+    found: dict[str, Any] = {"together_failed_captures": 0}
+    try:
+        for call, rows in enumerate((2, 4) if place.dry else (40, 72, 136, 264, 264)):
+            began = time.perf_counter()
+            await asyncio.gather(*(one.sample(prompts(1), rollouts=rows, answers=1, seed=call) for one in policies))
+            seconds = time.perf_counter() - began
+            found[f"together_tokens_per_second_{rows}_call_{call}"] = 4 * rows * policy.max_tokens / seconds
+            found["together_failed_captures"] += sum(one._static._refusals for one in policies)
+            keep(place, "policies", found)
+        return found
+    finally:
+        for one in policies[1:]:
+            await one.close()
 
 
 def run_step(step: Callable[[], None]) -> Callable[[], None]:
