@@ -57,9 +57,10 @@ def best_set(rewards: npt.ArrayLike, k: int, weights: npt.ArrayLike | None = Non
     """At most k vectors that are worth most as a set, and its value: (n, d), (d,) -> rising places, float.
 
     A set is worth the mean over components of its largest one, with weights if they are given: what set_rewards gives
-    under one-hot weightings. Chosen greedily (at least 1 - 1/e of the optimum, as the value is submodular), then by
-    swaps of one member until none helps; O(n d) a step. Exact for k = 1. The first place counts of equals, and a member
-    that adds nothing is left out. Raises ValueError without a vector, for k < 1, and for numbers that are not finite.
+    under one-hot weightings. Chosen greedily (for rewards from 0 on at least 1 - 1/e of the optimum, as the value is
+    submodular), then by swaps of one member until none helps; O(n d) a step. Exact for k = 1. The first place counts of
+    equals, and a member that adds nothing is left out. Raises ValueError without a vector, for k < 1, and for numbers
+    that are not finite.
     """
     r = np.asarray(rewards, dtype=np.float64)
     w = np.ones(r.shape[-1]) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -192,15 +192,20 @@ _CACHE_BYTES = 1 << 24
 
 
 def score_held_out(record: ProblemRecord, candidates: Sequence[Candidate]) -> list[Score]:
-    """The Scores of candidates on the held-out cases of their problem, a fault of the scorer as the error; none if the
-    problem has no such cases, or has changed since the search. Takes as long as scoring the answers."""
-    try:
-        problem = _holding_out(record)
-        return [] if problem is None else [problem.score_held_out(candidate.text) for candidate in candidates]
-    except (BadInput, BadAddress):
-        return []
-    except ScorerFault as fault:
-        return [Score.failure(len(record.objectives), f"fault of the scorer: {fault}")] * len(candidates)
+    """The Scores of candidates on the held-out cases of their problem, a fault of the scorer as the error of one; none
+    if the problem has no such cases, or has changed since the search. Takes as long as scoring them."""
+    scores, problem = list[Score](), None
+    for answer in candidates:
+        try:
+            problem = problem or _holding_out(record)
+            if problem is None:
+                return []
+            scores.append(problem.score_held_out(answer.text))
+        except (BadInput, BadAddress):
+            return []
+        except ScorerFault as fault:
+            scores.append(Score.failure(len(record.objectives), f"fault of the scorer: {fault}"))
+    return scores
 
 
 def choose_held_out(

@@ -97,6 +97,15 @@ def test_held_out_scores_choose_nothing(capsys: Capture) -> None:
     assert with_cases["held_out_value"] < with_cases["value"] and without["held_out_value"] is None
 
 
+def test_a_fault_on_held_out_cases_is_that_of_one_member(capsys: Capture) -> None:
+    refused = "def held_out(answer):\n    return score(answer) if float(answer.split(',')[0]) > 0.5 else 1 / 0\n"
+    Path("days.py").write_text(SCORER + refused)
+    search(capsys, "faulty")
+    (found,) = evo.load_run("faulty").sets(2)
+    errors = [score.error or "" for score in found.held_out]
+    assert "" in errors and any("division by zero" in error for error in errors)
+
+
 def test_one_objective_has_its_best_answer_and_a_line_says_so(capsys: Capture) -> None:
     Path("days.py").write_text("seed_answer = '1'\ndef score(answer):\n    return float(answer)\n")
     arguments = ("run", "days.py", "--policy", "scripted:mutate", "--iterations", "8", "--set", "3", "--plain")
