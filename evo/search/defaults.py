@@ -67,8 +67,8 @@ def resolve_address(config: RunConfig) -> RunConfig:
 
 def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """The default policy only understands mazes. Without a policy of the user's, an OpenEvolve directory is searched by
-    the models that its config names, and other problems by random edits; a warning reports that. Raises BadInput if
-    directories name different models."""
+    the models that its config names, and other problems by their default policy or by random edits; a warning reports
+    that. Raises BadInput if directories name different models."""
     other = next((problem.name for problem in problems if problem.answer_format != "route"), None)
     if "policy" in config.model_fields_set or other is None:
         return config
