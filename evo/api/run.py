@@ -70,9 +70,9 @@ def run(
         settings: every flag of `evo run` by its name: policy (the model that answers: a hub id or directory,
             "vllm:ID", "openai:MODEL@URL", "embedded:NAME" for mazes, or "scripted:mutate", random edits of good
             answers; by default "embedded:base" for mazes, "scripted:gp" for rules, else "scripted:mutate"), iterations
-            (per problem, 100), answers, rollouts, seed, limit, temperature, until_solved, max_answers, max_total_tokens,
-            max_cost, max_seconds (of searching), islands, strategy, fresh, set, train (a method), train_every,
-            sandbox, device ...; and the sections of --config: population, prompt, train, as mappings.
+            (100, of each problem), answers, rollouts, seed, limit, temperature, until_solved, max_answers,
+            max_total_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, set, train (a method),
+            train_every, sandbox, device ...; and the sections of --config: population, prompt, train, as mappings.
 
     Returns:
         The run's result; everything is in the database.

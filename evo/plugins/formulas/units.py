@@ -139,7 +139,7 @@ def is_consistent(formula: Formula, columns: Sequence[Dimension | None], target:
 def _result(code: int, parts: Sequence[Dimension | None], number: float | None) -> tuple[bool, Dimension | None]:
     """Whether the arguments of a function fit, and the dimension of its value. number: the last argument's value"""
     first, last = parts[0], parts[-1]
-    if code in (g.ADD, g.SUB):
+    if code in (g.ADD, g.SUB, g.MIN, g.MAX):
         known = [part for part in parts if part is not None]
         return len(set(known)) <= 1, known[0] if known else None
     if code in (g.MUL, g.DIV):

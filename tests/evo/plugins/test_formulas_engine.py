@@ -15,7 +15,7 @@ from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.regression import TermColumns
 from evo.plugins.formulas.rules import FormulaRules, read_functions
 from evo.plugins.formulas.simplify import prune, simplify
-from evo.plugins.formulas.units import parse_unit
+from evo.plugins.formulas.units import is_consistent, parse_unit
 from evo.plugins.formulas.writing import plain_names, to_latex, to_python, to_sympy
 
 NAMES = ("a", "b")
@@ -196,6 +196,13 @@ def test_every_term_has_its_values_however_many_there_are(monkeypatch):
     monkeypatch.setattr(regression, "_MOST_KEPT", 3)
     columns = TermColumns(make_ledger(np.ones((5, 4)), np.arange(4.0)))
     assert all(columns.get(variable(index)) is not None for index in (0, 1, 2, 3, 4, 0))
+
+
+def test_the_least_of_two_lengths_is_a_length_and_of_a_length_and_a_time_nothing():
+    length, time = parse_unit("m"), parse_unit("s")
+    least = parse("2*min(a, b)", ("a", "b"))
+    assert is_consistent(least, (length, length), length) and not is_consistent(least, (length, length), time)
+    assert not is_consistent(least, (length, time), length)
 
 
 @pytest.mark.parametrize(
