@@ -102,21 +102,24 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     if summary.get("sandbox") == "none":
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)
-    for found in _read_sets(outcome, db)[:SHOWN_SETS]:
+    for found in _read_sets(outcome, db, SHOWN_SETS):
         from evo.report.terminal import print_set  # intervals: scipy
 
         print_set(console, found)
+    if wants_set and len(problems) > SHOWN_SETS:
+        console.print(f"Sets of all {len(problems)} problems: evo best {named}", soft_wrap=True, markup=False)
     if outcome.outcome != "done":
         console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
     console.print(f"Next: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
 
 
-def _read_sets(outcome: SearchOutcome, db: str) -> list[AnswerSet]:
-    """The best set of each problem, if the run was to show them; its held-out scores unless it was interrupted."""
+def _read_sets(outcome: SearchOutcome, db: str, most: int | None = None) -> list[AnswerSet]:
+    """The best sets of the first `most` problems, if the run was to show them; held-out scores unless it was
+    interrupted."""
     if outcome.config is None or outcome.config.set_size is None:
         return []
     with Store.open(db, read_only=True) as store:
-        return choose_sets(store, [store.run(outcome.run)], held_out=outcome.outcome == "done")
+        return choose_sets(store, [store.run(outcome.run)], held_out=outcome.outcome == "done", most=most)
 
 
 def _print_training(outcome: SearchOutcome, console: Console) -> None:

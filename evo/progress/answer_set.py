@@ -105,13 +105,14 @@ def value_of_set(store: Store, record: ProblemRecord, k: int) -> float:
 
 
 def choose_sets(
-    store: Store, runs: Sequence[RunRecord], k: int | None = None, *, held_out: bool = False
+    store: Store, runs: Sequence[RunRecord], k: int | None = None, *, held_out: bool = False, most: int | None = None
 ) -> list[AnswerSet]:
     """The best set of k valid answers to each problem, of all runs together, as vpo.metrics.best_set chooses it;
     none for a problem without one. Raises BadInput for k < 1.
 
     k: by default what the runs were searched for, and no set if that is nothing
     held_out: whether to score the sets on held-out cases, which takes as long as scoring their answers
+    most: problems at most
     """
     k = runs[0].config.get("set_size") if k is None else k
     if k is None:
@@ -122,7 +123,7 @@ def choose_sets(
     for record in (record for run in runs for record in store.problems(run.id)):
         records.setdefault(record.index, []).append(record)
     found = []
-    for of in records.values():
+    for of in list(records.values())[:most]:
         valid = [child for record in of for child in children(store, record.id) if not child.failed]
         if not valid:
             continue
