@@ -20,8 +20,6 @@ DEFAULT_ITERATIONS = 100
 WITHOUT_MODEL = "scripted:mutate"
 TRAINING_ROLLOUTS = 4
 """Rollouts of a search that trains, unless the user names a number."""
-SET_POPULATION: Mapping[str, Any] = {}
-"""Settings of the islands of a search for a set of answers, unless the user names them."""
 
 
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
@@ -45,7 +43,6 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     if "answers" not in given and ("command" in kinds or ("openai" in kinds and programs)):
         decided.setdefault("answers", 1)
     if config.set_size:
-        decided["population"] = {**SET_POPULATION, **config.population.model_dump(exclude_unset=True)}
         for single in (problem.name for problem in problems if len(problem.metrics) == 1):
             told = f"--set {config.set_size}: {single} has one objective, so the best set is its best answer"
             warnings.warn(told, stacklevel=2)
