@@ -17,17 +17,22 @@ if TYPE_CHECKING:
     from evo.plugins.rules.simulated import SimulatedProblem
 
 _OWN, _UNIFORM = "own generator, after Taillard (1993)", "own generator, after Beasley's OR-Library"
-_SETS: dict[str, tuple[int, str, str, str]] = {
-    "jobshop": (10, "rules for job shops in which makespan, flow or tardiness counts", _OWN, "Apache-2.0"),
-    "jobshop-train": (200, "the same and makespan alone by turns, small, to learn from", _OWN, "Apache-2.0"),
-    "jobshop-test": (5, "rules for larger job shops", _OWN, "Apache-2.0"),
-    "makespan": (10, "rules for job shops from 15x15 to 30x20", _OWN, "Apache-2.0"),
-    "taillard": (1, "rules for ta01 to ta80, against the best known", "Taillard (1993)", "facts"),
-    "binpacking": (10, "rules for online bin packing, 120 to 10,000 items", _UNIFORM, "Apache-2.0"),
-    "binpacking-train": (200, "rules for online bin packing, 60 to 1,000 items", _UNIFORM, "Apache-2.0"),
-    "binpacking-test": (5, "rules for online bin packing, more instances", _UNIFORM, "Apache-2.0"),
+_MIXED = ("makespan", "halves", "bottleneck", "flow", "loose", "tight")
+_SIZES = ("15x15", "20x15", "20x20", "30x15", "30x20")
+_TAILLARD = (*_SIZES, "50x15", "50x20", "100x20")
+_BINS = (*(f"uniform_{n}" for n in (120, 250, 500, 1000)), *(f"weibull_{n}" for n in (1000, 5000, 10000)))
+_FEW = (*(f"uniform_{n}" for n in (60, 120, 250, 500)), *(f"weibull_{n}" for n in (250, 500, 1000)))
+_SETS: dict[str, tuple[int, str, tuple[str, ...], str, str]] = {
+    "jobshop": (10, "rules for job shops in which makespan, flow or tardiness counts", _MIXED, _OWN, "Apache-2.0"),
+    "jobshop-train": (200, "the same and makespan alone by turns, small, to learn from", _MIXED, _OWN, "Apache-2.0"),
+    "jobshop-test": (5, "rules for larger job shops", _MIXED, _OWN, "Apache-2.0"),
+    "makespan": (10, "rules for job shops from 15x15 to 30x20", (*_SIZES, "bottleneck"), _OWN, "Apache-2.0"),
+    "taillard": (1, "rules for ta01 to ta80, against the best known", _TAILLARD, "Taillard (1993)", "facts"),
+    "binpacking": (10, "rules for online bin packing, 120 to 10,000 items", _BINS, _UNIFORM, "Apache-2.0"),
+    "binpacking-train": (200, "rules for online bin packing, 60 to 1,000 items", _FEW, _UNIFORM, "Apache-2.0"),
+    "binpacking-test": (5, "rules for online bin packing, more instances", _BINS, _UNIFORM, "Apache-2.0"),
 }
-"""By name: how many problems it has, what they are, their source and its licence."""
+"""By name: how many problems it has, what they are, the objectives of the first, their source and its licence."""
 
 
 class RuleFamily(ProblemFamily):
@@ -46,7 +51,7 @@ class RuleFamily(ProblemFamily):
         return [make_problem(address.path, place) for place in places]
 
     def sets(self) -> list[ProblemSet]:
-        return [ProblemSet(f"rules:{name}", text, count, (), *terms) for name, (count, text, *terms) in _SETS.items()]
+        return [ProblemSet(f"rules:{name}", text, count, *terms) for name, (count, text, *terms) in _SETS.items()]
 
 
 FAMILY = RuleFamily()

@@ -9,6 +9,7 @@ import pytest
 from evo.plugins.formulas.grammar import Formula
 from evo.plugins.rules.binpacking import BIN_PACKING
 from evo.plugins.rules.compiled import DELAY, arrays_of, pack, run_shops, value_of
+from evo.plugins.rules.family import FAMILY
 from evo.plugins.rules.jobshop import FEATURES, ShopFamily
 from evo.plugins.rules.rule import FUNCTIONS, parse_rule, rank
 from evo.plugins.rules.simulated import measure_textbook
@@ -188,3 +189,8 @@ def test_without_numba_one_line_says_what_to_install():
     code = "import sys; sys.modules['numba'] = None; from evo.cli import main; main(['problems', 'rules:jobshop/0'])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode == 2 and len(ran.stderr.splitlines()) == 1 and "evo-search[rules]" in ran.stderr
+
+
+def test_the_list_of_sets_names_the_objectives_of_the_first_problem():
+    for row in FAMILY.sets():
+        assert tuple(row.objectives) == resolve(row.name, 1)[0].objectives
