@@ -17,7 +17,7 @@ LONG = 15.0
 
 async def policies(place: Place) -> dict[str, Any]:
     """transformers, with CUDA graphs and with the loop: what it says of its samples is what its model says; tokens a
-    second by rows, beside the library's generate and generate_batch."""
+    second by rows, beside the library's generate; four policies at once."""
     policy, found, texts = plain(place), dict[str, Any](), dict[str, list[str]]()
     ways = {"graphs": StaticDecoder(policy.model, run_step) if place.dry else policy._static, "loop": None}
     try:
@@ -32,7 +32,7 @@ async def policies(place: Place) -> dict[str, Any]:
         policy.stops, policy.max_tokens = frozenset(), min(place.tokens, 64)  # all rows of one length
         slow: set[str] = set()
         for rows in (1, 8) if place.dry else (1, 32, 256, 2048):
-            for way in ("graphs", "loop", "generate", "generate_batch"):
+            for way in ("graphs", "loop", "generate"):
                 if way in slow:
                     continue
                 try:
@@ -42,7 +42,7 @@ async def policies(place: Place) -> dict[str, Any]:
                             policy._static = ways[way]
                             await policy.sample(prompts(1), rollouts=rows, answers=1, seed=seed)
                         else:
-                            await policy.between(partial(_generate, policy, rows, place, way))
+                            await policy.between(partial(_generate, policy, rows))
                         seconds = time.perf_counter() - began
                         found[f"{way}_tokens_per_second_{rows}_call_{seed}"] = rows * policy.max_tokens / seconds
                         keep(place, "policies", found)
@@ -54,19 +54,19 @@ async def policies(place: Place) -> dict[str, Any]:
                         raise
                     found[f"{way}_{rows}"] = repr(error)[:80]  # of the library, which this does not measure
         policy._static = ways["graphs"]
-        found |= await _together(place, policy)
+        await _together(place, policy, found)
         return found | {"graphs_refused": ways["graphs"] is None or ways["graphs"].refused, "gpu_gib": gpu_memory()}
     finally:
         await policy.close()
 
 
-async def _together(place: Place, policy: Any) -> dict[str, Any]:
+async def _together(place: Place, policy: Any, found: dict[str, Any]) -> None:
     """Four policies of one process that capture and sample at once, as the arms of a comparison do."""
     policies = [policy, *(plain(place) for _ in range(3))]
     for one in policies[1:]:
         one.stops, one.max_tokens = policy.stops, policy.max_tokens
         one._static = StaticDecoder(one.model, run_step) if place.dry else one._static
-    found: dict[str, Any] = {"together_failed_captures": 0}
+    found["together_failed_captures"] = 0
     try:
         for call, rows in enumerate((2, 4) if place.dry else (40, 72, 136, 264, 264)):
             began = time.perf_counter()
@@ -75,7 +75,6 @@ async def _together(place: Place, policy: Any) -> dict[str, Any]:
             found[f"together_tokens_per_second_{rows}_call_{call}"] = 4 * rows * policy.max_tokens / seconds
             found["together_failed_captures"] += sum(one._static._refusals for one in policies)
             keep(place, "policies", found)
-        return found
     finally:
         for one in policies[1:]:
             await one.close()
@@ -87,22 +86,16 @@ def run_step(step: Callable[[], None]) -> Callable[[], None]:
     return step
 
 
-def _generate(policy: Any, rows: int, place: Place, way: str) -> None:
-    """One of transformers' own ways. generate_batch draws all rows from one stream of random numbers, so that a row
-    depends on its batch."""
+def _generate(policy: Any, rows: int) -> None:
+    """The library's own way. Its generate_batch takes nine tenths of the card, and is slower (bench/results/gpu.md)."""
     import torch
     from transformers import GenerationConfig
-    from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
     ids = policy.encode(prompts(1)[0]).tolist()
     setting = GenerationConfig(
         do_sample=True, top_k=0, max_new_tokens=policy.max_tokens, eos_token_id=-1, pad_token_id=0
     )
-    if way == "generate":
-        policy.model.generate(torch.tensor([ids] * rows, device=policy.model.device), setting)
-        return
-    small = {"num_blocks": 16, "max_batch_tokens": 64} if place.dry else {}
-    policy.model.generate_batch([ids] * rows, setting, ContinuousBatchingConfig(return_logprobs=True, seed=0, **small))
+    policy.model.generate(torch.tensor([ids] * rows, device=policy.model.device), setting)
 
 
 async def sleep(place: Place) -> dict[str, Any]:

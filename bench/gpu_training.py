@@ -228,7 +228,7 @@ def operator(place: Place) -> dict[str, Any]:
     size = ["--answers-per-iteration", "2", "--iterations", "2", "--seeds", "1"]
     if not place.dry:
         size = ["--answers-per-iteration", "8", "--iterations", "48", "--seeds", "2"]
-    size += ["--max-new-tokens", str(min(place.tokens, 64)), "--temperature", "0.6", "--until-solved"]
+    size += ["--max-new-tokens", str(min(place.tokens, 96)), "--temperature", "0.6", "--until-solved"]
     rivals = ",".join(
         f"{rival}={arm}" for arm in ("start", "vpo_pass_at_k-1") for rival in ("best-of-n", "hill", "scs")
     )
