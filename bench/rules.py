@@ -131,17 +131,24 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("arm", "seed", "problem", "at", "members"))
 
 
-def table(paths: Sequence[Path], against: Sequence[str]) -> None:
-    """Means of each arm, and its paired difference from the arms `against`; lower is better."""
-    for (kind, at, name), means in sorted(_by_arm(paths).items()):
-        print(f"\n{kind}, {name}, after {at} rules\n")
-        rivals = [arm for arm in against if arm in means]
-        print("| arm | mean | seeds |" + "".join(f" - {rival} |" for rival in rivals))
-        print("|---|---|---|" + "---|" * len(rivals))
-        for arm, costs in sorted(means.items(), key=lambda item: item[1].mean()):
-            cells = [arm, f"{costs.mean():.2f}", " ".join(f"{cost:.2f}" for cost in costs.mean(axis=0)[:6])]
-            cells += [_difference(costs, means[rival], len(means) - 1) if rival != arm else "" for rival in rivals]
-            print("| " + " | ".join(cells) + " |")
+def table(paths: Sequence[Path], against: str | None) -> None:
+    """Means of each arm by the number of rules, and its paired differences from the arm `against`; lower is better."""
+    measured = _by_arm(paths)
+    for kind, name in sorted({(kind, name) for kind, _, name in measured}):
+        counts = sorted(at for one, at, measure in measured if (one, measure) == (kind, name))
+        arms = {arm: None for at in counts for arm in measured[kind, at, name]}
+        print(f"\n{kind}, {name}\n\n| arm | {' | '.join(map(str, counts))} |\n|---|{'---|' * len(counts)}")
+        for arm in arms:
+            values = [measured[kind, at, name].get(arm) for at in counts]
+            print(f"| {arm} | {' | '.join('-' if one is None else f'{one.mean():.2f}' for one in values)} |")
+        for arm in arms if against in arms else ():
+            if arm != against:
+                pairs = [(found.get(arm), found.get(against)) for found in (measured[kind, at, name] for at in counts)]
+                cells = [
+                    "-" if one is None or other is None else _difference(one, other, len(arms) - 1)
+                    for one, other in pairs
+                ]
+                print(f"| {arm} - {against} | {' | '.join(cells)} |")
 
 
 def _difference(costs: Floats, others: Floats, comparisons: int) -> str:
@@ -220,7 +227,7 @@ def main() -> None:
     measured.add_argument("--at", type=int, nargs="+", default=[1000])
     shown = commands.add_parser("table")
     shown.add_argument("paths", type=Path, nargs="+")
-    shown.add_argument("--against", nargs="+", default=[])
+    shown.add_argument("--against")
     drawn = commands.add_parser("plot")
     drawn.add_argument("paths", type=Path, nargs="+")
     drawn.add_argument("-o", "--out", type=Path, required=True)
