@@ -51,7 +51,10 @@ class RuleFamily(ProblemFamily):
         return [make_problem(address.path, place) for place in places]
 
     def sets(self) -> list[ProblemSet]:
-        return [ProblemSet(f"rules:{name}", text, count, *terms) for name, (count, text, *terms) in _SETS.items()]
+        return [
+            ProblemSet(f"rules:{name}", text, count, objectives, source, licence)
+            for name, (count, text, objectives, source, licence) in _SETS.items()
+        ]
 
 
 FAMILY = RuleFamily()
