@@ -131,9 +131,13 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("arm", "seed", "problem", "at", "members"))
 
 
-def table(paths: Sequence[Path], against: str | None) -> None:
-    """Means of each arm by the number of rules, and its paired differences from the arm `against`; lower is better."""
-    measured = _by_arm(paths)
+def table(paths: Sequence[Path], against: str | None, only: Sequence[str]) -> None:
+    """Means of each arm by the number of rules, and its paired differences from the arm `against`; lower is better.
+    Intervals allow for all arms that are shown. only: show these arms; all if empty"""
+    measured = {
+        key: {arm: costs for arm, costs in means.items() if not only or arm in only}
+        for key, means in _by_arm(paths).items()
+    }
     for kind, name in sorted({(kind, name) for kind, _, name in measured}):
         counts = sorted(at for one, at, measure in measured if (one, measure) == (kind, name))
         arms = {arm: None for at in counts for arm in measured[kind, at, name]}
@@ -228,6 +232,7 @@ def main() -> None:
     shown = commands.add_parser("table")
     shown.add_argument("paths", type=Path, nargs="+")
     shown.add_argument("--against")
+    shown.add_argument("--arms", nargs="+", default=[])
     drawn = commands.add_parser("plot")
     drawn.add_argument("paths", type=Path, nargs="+")
     drawn.add_argument("-o", "--out", type=Path, required=True)
@@ -237,7 +242,7 @@ def main() -> None:
     if args.command == "measure":
         measure(args.db, args.name, args.out, args.at, args.members)
     elif args.command == "table":
-        table(args.paths, args.against)
+        table(args.paths, args.against, args.arms)
     elif args.command == "plot":
         plot(args.paths, args.out, args.arms, args.members)
     else:
