@@ -47,6 +47,7 @@ VALIDATION = 9
 """The index of the problem whose held-out instances choose."""
 PER_ITERATION = 4
 """Answers of an iteration, in every comparison that is measured."""
+TEXTBOOK = "textbook"
 MEASURES = ("rule", "set", "best of set")
 
 
@@ -131,13 +132,16 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("arm", "seed", "problem", "at", "members"))
 
 
-def table(paths: Sequence[Path], against: str | None, only: Sequence[str]) -> None:
+def table(paths: Sequence[Path], against: str | None, only: Sequence[str], members: int) -> None:
     """Means of each arm by the number of rules, and its paired differences from the arm `against`; lower is better.
-    Intervals allow for all arms that are shown. only: show these arms; all if empty"""
+    Intervals allow for all arms that are shown. only: show these arms; all if empty. against: TEXTBOOK is not an arm"""
     measured = {
         key: {arm: costs for arm, costs in means.items() if not only or arm in only}
         for key, means in _by_arm(paths).items()
     }
+    if against == TEXTBOOK:
+        for (kind, _, name), means in measured.items():
+            means[TEXTBOOK] = np.repeat(_measure_textbook(kind, members)[name].reshape(-1, 1), 2, axis=1)
     for kind, name in sorted({(kind, name) for kind, _, name in measured}):
         counts = sorted(at for one, at, measure in measured if (one, measure) == (kind, name))
         arms = {arm: None for at in counts for arm in measured[kind, at, name]}
@@ -179,11 +183,18 @@ def _by_arm(paths: Sequence[Path]) -> dict[tuple[str, int, str], dict[str, Float
     }
 
 
+def _measure_textbook(kind: str, members: int) -> dict[str, Floats]:
+    """Costs of the best textbook rule and of the best sets of them, chosen on validation, by instance."""
+    found = judge(kind).measure(list(judge(kind).test.textbook.values()), members)
+    return {name: np.array(found[name]) for name in MEASURES if name in found}
+
+
 def plot(paths: Sequence[Path], out: Path, arms: Sequence[str], members: int) -> None:
     """The mean cost of the best set by the number of rules simulated, with the range of seeds."""
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "rules", "font.size": 9})
     from matplotlib import pyplot
 
     means = _by_arm(paths)
@@ -198,8 +209,12 @@ def plot(paths: Sequence[Path], out: Path, arms: Sequence[str], members: int) ->
             seeds = np.array([means[kind, at, name][arm].mean(axis=0) for at in counts])
             (line,) = axis.plot(counts, seeds.mean(axis=1), marker="o", label=arm)
             axis.fill_between(counts, seeds.min(axis=1), seeds.max(axis=1), color=line.get_color(), alpha=0.15, lw=0)
-        known = judge(kind).measure(list(judge(kind).test.textbook.values()), members)
-        axis.axhline(float(np.mean(known[name])), color="gray", ls="--", label=f"best {members} textbook rules")
+        axis.axhline(
+            float(_measure_textbook(kind, members)[name].mean()),
+            color="gray",
+            ls="--",
+            label=f"best {members} textbook rules",
+        )
         axis.set(xscale="log", xlabel="rules simulated", title=f"Portfolio of {members}: {title}")
     axes[0].set_ylabel("mean cost of the best member")
     axes[0].legend()
@@ -242,7 +257,7 @@ def main() -> None:
     if args.command == "measure":
         measure(args.db, args.name, args.out, args.at, args.members)
     elif args.command == "table":
-        table(args.paths, args.against, args.arms)
+        table(args.paths, args.against, args.arms, args.members)
     elif args.command == "plot":
         plot(args.paths, args.out, args.arms, args.members)
     else:
