@@ -352,7 +352,7 @@ def set_table(found: AnswerSet) -> Table | None:
         row_of_means("mean ↓", own, found.mean)
     row_of_means("value", [one.rewards for one in scored], found.worth)
     name, below = f"set-{found.problem.index + 1}", "value: the mean reward, higher is better."
-    below = f"*: the best member for this objective, which the set counts. {below}"
+    below = f"*: the best for this objective, which the set counts. {below}"
     return Table(name, found.describe(), tuple(columns), tuple(map(tuple, rows)), below=below)
 
 
