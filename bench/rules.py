@@ -183,6 +183,8 @@ def _by_arm(paths: Sequence[Path]) -> dict[tuple[str, int, str], dict[str, Float
     }
 
 
+@lru_cache(None)
+@lru_cache(None)
 def _measure_textbook(kind: str, members: int) -> dict[str, Floats]:
     """Costs of the best textbook rule and of the best sets of them, chosen on validation, by instance."""
     found = judge(kind).measure(list(judge(kind).test.textbook.values()), members)

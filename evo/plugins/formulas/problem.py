@@ -119,11 +119,11 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
         return f"1.0*{self.names[0]} + 1.0"
 
     def canonical(self, answer: str) -> str:
-        """The formula as the grammar writes it; other texts without white space around them."""
+        """The formula as the grammar writes it; other texts as other problems have them."""
         try:
             return write(parse(answer, self.names), self.names)
         except FormulaError:
-            return answer.replace("\r\n", "\n").strip()
+            return super().canonical(answer)
 
     def fingerprint(self) -> str:
         """Of the rules and the rows."""

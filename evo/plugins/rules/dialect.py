@@ -26,7 +26,7 @@ from evo.plugins.formulas.edits.language import prefix_words, read_prompt, write
 from evo.plugins.formulas.grammar import Formula, FormulaError, write
 from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import Problem
-from vpo.languages.contract import MOST_ANSWERS, PARENT
+from vpo.languages.contract import MOST_ANSWERS, PARENT, require
 
 if TYPE_CHECKING:
     from evo.plugins.rules.rule_grammar import RuleGrammar
@@ -52,13 +52,12 @@ class RuleDialect(FormulaDialect):
         return isinstance(problem, RuleTask)
 
     def prompt(self, problem: Problem, parent: str, answers: int) -> str:
-        if not isinstance(problem, RuleTask):
-            raise ValueError(f"{problem.name}: {self.name} is about {self.speaks_of}")
+        task = require(problem, RuleTask, self)  # type: ignore[type-abstract]
         if not 1 <= answers <= MOST_ANSWERS:
             raise ValueError(f"the language writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
-        if len(problem.names) > w.MOST_FEATURES:
-            raise ValueError(f"the language has words for {w.MOST_FEATURES} features at most, not {len(problem.names)}")
-        return f"{_begin(problem, parent)} m{answers}"
+        if len(task.names) > w.MOST_FEATURES:
+            raise ValueError(f"the language has words for {w.MOST_FEATURES} features at most, not {len(task.names)}")
+        return f"{_begin(task, parent)} m{answers}"
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
         """The chain. Numbers that have no word and are not the parent's are rounded to one that has; None also if that
@@ -98,9 +97,8 @@ def _nearest(value: float) -> float:
 
 
 @lru_cache(maxsize=8192)
-def _begin(problem: Problem, parent: str) -> str:
+def _begin(problem: RuleTask, parent: str) -> str:
     """A prompt up to the number of answers."""
-    assert isinstance(problem, RuleTask)
     names = problem.names
     kinds = problem.kinds or (w.KINDS[-1],) * len(problem.objectives)
     words = [w.RULE, *w.VARIABLES[: len(names)], *kinds]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from evo.plugins.formulas.grammar import NAMED, VARIABLE, FormulaError
 from evo.plugins.rules.problem import RULES
-from evo.plugins.rules.rule import RuleTask, canonical_rule, parse_rule
+from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import BadAddress
 from problems.custom.scorer_file import ScorerFileProblem, read_literals
 from problems.custom.scorer_problem import ScorerOptions
@@ -52,9 +52,6 @@ class RulesFileProblem(RuleTask, ScorerFileProblem):
         spec = super().process(options)
         environment = {**spec.environment, "EVO_SCORER_ADAPTER": "evo.plugins.rules.simulator"}
         return replace(spec, readable=(*spec.readable, str(PLUGINS)), environment=environment)
-
-    def canonical(self, answer: str) -> str:
-        return canonical_rule(answer, self.names)
 
     def fingerprint(self) -> str:
         """The fingerprint of the file, as of a scorer's, and of the rules of scoring."""

@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from evo.plugins.formulas.grammar import Formula, FormulaError
-from evo.plugins.rules.rule import RuleTask, canonical_rule, describe, parse_rule
-from problems.contract import Problem, Score
+from evo.plugins.rules.rule import RuleTask, describe, parse_rule
+from problems.contract import Score
 from problems.fingerprint import fingerprint_of
 from problems.objectives import Objective, measure_objectives
 
@@ -17,7 +17,7 @@ RULES = "rules 1"
 """Changes when costs change."""
 
 
-class RuleProblem(RuleTask, Problem):
+class RuleProblem(RuleTask):
     """A priority rule to find. Subclasses give the features and the costs.
 
     objectives: one per family of instances, the mean cost there, lower is better
@@ -51,9 +51,6 @@ class RuleProblem(RuleTask, Problem):
 
     def seed_answer(self) -> str:
         return self.seed
-
-    def canonical(self, answer: str) -> str:
-        return canonical_rule(answer, self.names)
 
     def fingerprint(self) -> str:
         """Of the rules of scoring and the costs of the seed answer on the instances."""

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas.evaluation import evaluate, quiet
-from evo.plugins.formulas.grammar import CODES, Formula, FormulaError, name_of, parse, write
+from evo.plugins.formulas.grammar import CODES, CONSTANT, Formula, FormulaError, name_of, parse, write
 from evo.plugins.formulas.variation import Variation
+from problems.contract import Problem
 
 MOST_NODES = 31
 """Of a rule: it is to be read by a person."""
@@ -25,8 +26,8 @@ FUNCTIONS = tuple(
 _CALLED = ", ".join(name_of(code) for code in FUNCTIONS if name_of(code).isalpha() and name_of(code) != "neg")
 
 
-class RuleTask:
-    """What operators and prompts need to know of a problem whose answers are rules.
+class RuleTask(Problem):
+    """A problem whose answers are rules, as operators and prompts need to know it.
 
     about: what each feature is, by its name; the order is that of the formula's variables
     kinds: a word of the language a family (evo.plugins.formulas.edits.words.KINDS); "other" for each if empty
@@ -41,6 +42,13 @@ class RuleTask:
         """Of the features, in the order of the formula's variables."""
         return tuple(self.about)
 
+    def canonical(self, answer: str) -> str:
+        """The rule as the grammar writes it; other texts as other problems have them."""
+        try:
+            return write(parse(answer, self.names).freeze(), self.names)
+        except FormulaError:
+            return super().canonical(answer)
+
     def random_answer(self, rng: Random) -> str:
         return write(Variation(range(len(self.names)), FUNCTIONS, rng).tree(4).freeze(), self.names)
 
@@ -51,17 +59,9 @@ def parse_rule(text: str, names: tuple[str, ...]) -> Formula:
     if rule.size > MOST_NODES:
         raise FormulaError(f"the rule has {rule.size} nodes; at most {MOST_NODES} are read")
     for code in rule.codes:
-        if code < 100 and code not in FUNCTIONS:
+        if code < CONSTANT and code not in FUNCTIONS:
             raise FormulaError(f"{name_of(code)} is not part of a rule; there is + - * / {_CALLED}")
     return rule
-
-
-def canonical_rule(text: str, names: tuple[str, ...]) -> str:
-    """The rule as the grammar writes it; other texts without white space around them."""
-    try:
-        return write(parse(text, names).freeze(), names)
-    except FormulaError:
-        return text.replace("\r\n", "\n").strip()
 
 
 def rank(rule: Formula, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

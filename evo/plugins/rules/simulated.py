@@ -12,7 +12,6 @@ import numpy as np
 from evo.plugins.formulas.grammar import Formula
 from evo.plugins.rules.compiled import Floats, Ints, arrays_of
 from evo.plugins.rules.problem import RuleProblem
-from evo.plugins.rules.rule import parse_rule
 
 
 class Batch(Protocol):
@@ -88,12 +87,3 @@ class SimulatedProblem(RuleProblem):
     def known_answers(self, seed: int) -> list[str]:
         """The rules of textbooks."""
         return sorted(self.textbook.values(), key=lambda text: -self.score(text).fitness)
-
-
-def measure_textbook(problem: SimulatedProblem, held_out: bool = False) -> dict[str, Floats]:
-    """The costs (families, instances) of each textbook rule, by its name. The portfolio with the best mean over
-    instances is vpo.metrics.best_set of their negatives."""
-    return {
-        name: problem.instance_costs(parse_rule(text, problem.names), held_out)
-        for name, text in problem.textbook.items()
-    }

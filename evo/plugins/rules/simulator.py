@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from statistics import fmean
 from types import ModuleType
 from typing import Any
@@ -41,8 +41,9 @@ class Simulator:
         self.statement = f"{own.get('task') or 'Find a rule that keeps the cost low.'}\n\n{describe(own['features'])}"
         self.weights, self.target = own.get("weights"), own.get("target")
 
-    def objectives(self) -> list[str]:
-        """Of the costs of a seed on the first instance of each family."""
+    @cached_property
+    def _measured(self) -> list[str]:
+        """The names of the costs of a seed on the first instance of each family."""
         seed = self.seed_answer if isinstance(self.seed_answer, str) else self.seed_answer[0]
         first = {family: instances[:1] for family, instances in self._families.items()}
         try:
@@ -50,8 +51,11 @@ class Simulator:
         except FormulaError as fault:
             raise ValueError(f"seed_answer is {clip(seed)}, but {fault}") from None
 
+    def objectives(self) -> list[str]:
+        return self._measured
+
     def directions(self) -> dict[str, str]:
-        return dict.fromkeys(self.objectives(), "min")
+        return dict.fromkeys(self._measured, "min")
 
     def score(self, answer: str, families: Families | None = None) -> dict[str, Any]:
         """The mean cost of a rule on the instances of each family; the feature `size`, the nodes of the rule."""

@@ -12,7 +12,6 @@ from evo.plugins.rules.compiled import DELAY, arrays_of, pack, run_shops, value_
 from evo.plugins.rules.family import FAMILY
 from evo.plugins.rules.jobshop import FEATURES, ShopFamily
 from evo.plugins.rules.rule import FUNCTIONS, parse_rule, rank
-from evo.plugins.rules.simulated import measure_textbook
 from evo.plugins.rules.taillard import read_taillard
 from evo.testing import ProblemContract
 from problems import BadAddress, resolve
@@ -45,6 +44,12 @@ def draw_rule(rng, depth=4):
     return Formula(sum((part.codes for part in parts), ()) + (code,), sum((part.values for part in parts), ()))
 
 
+def measure_textbook(problem):
+    """The costs (families, instances) of each textbook rule, by its name."""
+    rules = {name: parse_rule(text, problem.names) for name, text in problem.textbook.items()}
+    return {name: problem.instance_costs(rule) for name, rule in rules.items()}
+
+
 def test_compiled_values_are_those_of_the_grammar():
     rng = np.random.default_rng(0)
     features = rng.integers(-4, 5, (len(NAMES), 20)).astype(float)
@@ -60,7 +65,7 @@ def test_compiled_values_are_those_of_the_grammar():
 
 
 def schedule(rule, times, machines, release, due):
-    """Makespan, mean flow time and mean tardiness of one job shop; everything is counted anew at every step."""
+    """Makespan, mean flow time and mean tardiness of one job shop; everything is counted again at every step."""
     jobs, operations = times.shape
     done, ready, free = [0] * jobs, list(release), dict.fromkeys(range(operations), 0.0)
     seen = -1.0
