@@ -96,8 +96,8 @@ class _RuleCall:
 
 
 def _read_families(name: str, families: Any) -> Families:
-    """By name; "" for one list. Each instance is a copy of its own: a simulator may take the jobs off a list that stands
-    in two families, and every rule is scored in a new process."""
+    """By name; "" for one list. Each instance is a copy of its own, as a simulator may take the jobs off a list that
+    stands in two families; every rule is scored in a new process."""
     if isinstance(families, list | tuple):
         families = {"": families}
     if (
