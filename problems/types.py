@@ -70,7 +70,8 @@ class Rollout:
     prompt_ids: (P,) int32, the tokens it was conditioned on; one array object shared by a group
     finish: "stop" if it ended by itself, "length" if the token limit cut it
     usage: as counted by a server; None if only the ids give the count
-    reasoned: the reply held only a model's reasoning
+    withheld: why the server gave no answer although it replied; `text` is then what it gave, and is no answer unless
+        a filter ended one
     fault: why no reply came, "" if one did
     """
 
@@ -80,7 +81,7 @@ class Rollout:
     prompt_ids: npt.NDArray[np.int32]
     finish: str = "stop"
     usage: Usage | None = None
-    reasoned: bool = False
+    withheld: Unanswered | None = None
     fault: str = ""
 
     @property
@@ -114,12 +115,16 @@ class ScoredAnswer:
 
 class Unanswered(StrEnum):
     """Why a reply holds no answer. FAILED: no reply came. CUT: the token limit ended it. REASONING: it holds a model's
-    reasoning and nothing else."""
+    reasoning and nothing else. FILTERED: a content filter ended it. CALL: it calls a tool. REFUSED: the model refuses.
+    """
 
     FAILED = "failed"
     CUT = "cut"
     EMPTY = "empty"
     REASONING = "only reasoning"
+    FILTERED = "filtered"
+    CALL = "a tool call"
+    REFUSED = "a refusal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +144,12 @@ class ScoredRollout:
             return None
         if self.rollout.fault:
             return Unanswered.FAILED
+        if self.rollout.withheld is not None:
+            return self.rollout.withheld
         if self.rollout.finish == "length":
             return Unanswered.CUT
         if self.answers or self.rollout.usage is None:
             return None
-        if self.rollout.reasoned:
-            return Unanswered.REASONING
         return None if self.rollout.text.strip() else Unanswered.EMPTY
 
 

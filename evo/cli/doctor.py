@@ -107,8 +107,8 @@ def check_policy(address: str) -> tuple[Literal["ok", "warn", "fail"], str, str]
     message = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in {answered:.2f} s"
     if address.startswith("scripted:"):
         return "ok", f"{message}; no model, so nothing to train", ""
-    if not rollout.text.strip() and not len(rollout.token_ids):
-        reply = "only reasoning" if rollout.reasoned else "an empty reply"
+    if (rollout.withheld or not rollout.text.strip()) and not len(rollout.token_ids):
+        reply = rollout.withheld or "an empty reply"
         remedy = "let it think less (?reasoning_effort=low) or give it more tokens (--max-new-tokens)"
         return "fail", f"{address}: {reply} to a simple question, {rollout.tokens} tokens", remedy
     if not policy.traits.logprobs or not len(rollout.logprobs):

@@ -12,12 +12,16 @@ from problems.contract import Problem, Score
 from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import Rollout, ScoredAnswer, ScoredRollout, Unanswered
+from vpo.chain import Chain
 
 _REPLIES = {
     Unanswered.FAILED: "no reply: {}",
     Unanswered.CUT: "cut at the token limit: {}",
     Unanswered.EMPTY: "empty reply",
     Unanswered.REASONING: "only reasoning, no answer",
+    Unanswered.FILTERED: "ended by a content filter",
+    Unanswered.CALL: "a tool call, no answer",
+    Unanswered.REFUSED: "a refusal",
 }
 """How the record of a reply says why it holds no answer."""
 
@@ -80,7 +84,7 @@ async def score_rollouts(
     prompt_format: PromptFormat, rollouts: Sequence[Rollout], scores: AnswerScores, selection: Selection = NOTHING_SHOWN
 ) -> tuple[ScoredRollout, ...]:
     """Parse and score the rollouts of one prompt. Raises ScorerFault once all their scoring has ended."""
-    chains = [prompt_format.parse(rollout, selection) for rollout in rollouts]
+    chains = [_parse(prompt_format, rollout, selection) for rollout in rollouts]
     texts = [text for chain in chains for text in chain.answers]
     results = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)
     answers: list[ScoredAnswer] = []
@@ -94,6 +98,13 @@ async def score_rollouts(
         _scored_rollout(rollout, [next(scored) for _ in chain.answers], chain.error, distinct)
         for rollout, chain in zip(rollouts, chains, strict=True)
     )
+
+
+def _parse(prompt_format: PromptFormat, rollout: Rollout, selection: Selection) -> Chain:
+    """What a server withheld is no answer; what a filter ended may hold some."""
+    if rollout.withheld not in (None, Unanswered.FILTERED):
+        return Chain((), "no answer in it")
+    return prompt_format.parse(rollout, selection)
 
 
 def _scored_rollout(

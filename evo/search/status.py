@@ -199,8 +199,12 @@ LACKING = {
     Unanswered.EMPTY: ("empty", "ask the model by hand whether it answers, or name another"),
     Unanswered.REASONING: (
         "only reasoning",
-        "raise --max-new-tokens so that the model can finish, or let it think less",
+        "the model had finished, so the server's reasoning parser took its answer, or it wrote none: start the server "
+        "without the parser, or name a model that answers",
     ),
+    Unanswered.FILTERED: ("ended by a content filter", "reword the task, or name another server"),
+    Unanswered.CALL: ("a tool call", "start the server without tools, or name another model"),
+    Unanswered.REFUSED: ("a refusal", "read one (evo show), and reword the task"),
 }
 """Why replies hold no answer, in words, and what to do about it."""
 

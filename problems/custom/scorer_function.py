@@ -146,12 +146,24 @@ def _dump(function: Any) -> bytes:
         rebuild, parts = reduce_code(code)
         return rebuild, tuple(code.co_filename if part == "<dynamic-code>" else part for part in parts)
 
+    def keep_function(cached: Any) -> str | tuple[Any, ...]:
+        """functools names a cached function, and the process has no module of the caller's to find it in."""
+        module = sys.modules.get(cached.__module__)
+        if cached.__module__ != "__main__" and not is_own_module(module):
+            return str(cached.__qualname__)
+        return functools.lru_cache(**cached.cache_parameters()), (cached.__wrapped__,)
+
+    kept = {types.CodeType: keep_file, _CACHED: keep_function}
+
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        dispatch_table = ChainMap({types.CodeType: keep_file}, cloudpickle.Pickler.dispatch_table)
+        dispatch_table = ChainMap(kept, cloudpickle.Pickler.dispatch_table)
 
     written = io.BytesIO()
     Pickler(written).dump(function)
     return written.getvalue()
+
+
+_CACHED = type(functools.cache(len))
 
 
 def _own_modules() -> list[types.ModuleType]:
@@ -195,6 +207,8 @@ def _describe(value: Any, above: tuple[int, ...], seen: set[int]) -> str:
         return _describe_function(value, seen) if isinstance(value, types.FunctionType) else _describe_class(value)
     if isinstance(value, types.MethodType):
         return f"method {_describe(value.__func__, inner, seen)} of {_describe(value.__self__, inner, seen)}"
+    if isinstance(value, _CACHED):
+        return f"cached {_describe(value.__wrapped__, inner, seen)}"
     if isinstance(value, functools.partial):
         return f"partial {_describe((value.func, value.args, value.keywords), inner, seen)}"
     return _describe_other(value, inner, seen)

@@ -230,6 +230,11 @@ def test_one_solution_object_serves_all_tests(tmp_path):
     assert "has no attribute 'f'" in problem.score("class Solution:\n    pass\n").error
 
 
+def test_the_words_of_a_comment_are_no_class(tmp_path):
+    problem = posed_as_published(tmp_path, [("[1]", "1"), ("[2]\n", "2")])
+    assert problem.score("# class Solution is not needed\ndef f(x):\n    return x[0]\n").fitness == 1
+
+
 @pytest.mark.parametrize(
     ("body", "expected", "passes"),
     [

@@ -358,6 +358,37 @@ def made_from(source):
     return next(value for name, value in space.items() if name == "f")
 
 
+@functools.lru_cache
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+class Table:
+    @functools.cache  # noqa: B019
+    def row(self, n):
+        return 2 * n
+
+
+@functools.cache
+def cached_score(answer):
+    return {"long": float(fibonacci(len(answer)) + Table().row(3))}
+
+
+@pytest.mark.parametrize("module", ["__main__", __name__])
+def test_cached_functions_go_to_the_other_process(monkeypatch, module):
+    """cloudpickle alone writes the name of a cached function, which that process cannot import."""
+    for function in (fibonacci, cached_score, Table.row, Table):
+        monkeypatch.setattr(function, "__module__", module)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules[__name__])
+    assert problem_of(cached_score).score("abcdefg").rewards == (13.0 + 6.0,)
+
+
+def test_a_fingerprint_counts_what_a_cached_function_does():
+    texts = ("return 1", "return 2", "return 1")
+    first, other, again = (describe_value(functools.cache(made_from(f"def f(a):\n    {text}\n"))) for text in texts)
+    assert first == again != other
+
+
 def closing_over(value):
     def score(answer):
         return len(answer) * value

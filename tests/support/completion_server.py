@@ -31,6 +31,7 @@ class Manners:
     faults: taken one by one, each for one request; plan: the fault of any other request, by its number from 0
     hang: seconds until a hanging request is dropped; dies_after: requests after which every connection is dropped
     refuses: (parameter, message) of parameters that are answered with 400
+    refuse: answers a request in the server's place, if it returns True
     most_choices: choices in one answer at most; context: bytes of prompt and answer
     text: of every answer, or a function of (body, number of the request); bytes_a_token: 1 where it gives token ids
     """
@@ -52,6 +53,7 @@ class Manners:
     finish: str = "stop"
     port: int = 0
     refuses: dict[str, str] = field(default_factory=dict)
+    refuse: Callable[[CompletionServer, BaseHTTPRequestHandler, dict[str, Any]], bool] | None = None
     faults: list[Fault] = field(default_factory=list)
     plan: Callable[[int], Fault] = lambda number: ""
 
@@ -155,6 +157,8 @@ class CompletionServer:
             self.busiest = max(self.busiest, self.busy)
         try:
             self.released.wait(manners.delay)
+            if manners.refuse is not None and manners.refuse(self, handler, body):
+                return
             if fault == "hang":
                 self.released.wait(manners.hang)
                 gone(handler)

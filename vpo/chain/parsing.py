@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from problems.identity import identity
 from problems.maze.board import UnreadableRoute, parse_moves
 from vpo.chain.edits import EditFault, apply_edits, has_edits
 from vpo.chain.programs import MOST, read_programs
+from vpo.chain.thoughts import spoken
 from vpo.chain.wording import check_request
 from vpo.languages.contract import open_dialect
 from vpo.policies.prompt_formats import is_token_format
@@ -16,7 +18,6 @@ from vpo.policies.prompt_formats import is_token_format
 MOST_CHARACTERS = 65_536
 """A longer text, its thinking aside, is not read: some 16,000 tokens, far beyond the limits that rollouts have."""
 
-_THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 _FAMILIES = {
     "route": ("route", "answer", "path"),
     "text": ("answer", "response", "solution"),
@@ -64,8 +65,7 @@ def parse(
     complaint, in_tokens = "", is_token_format(prompt_format)
     if not in_tokens:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if answer_format != "tagged":  # a tagged answer may have its thoughts as a field
-            text, complaint = _spoken(text)
+        text, complaint = spoken(text, tags=answer_format != "tagged")  # which may have its thoughts as a field
     if len(text) > MOST_CHARACTERS:
         return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
     if in_tokens:
@@ -83,20 +83,6 @@ def parse(
         read = {"route": _routes, "tagged": _responses}.get(answer_format, _texts)
         texts, missing = read(text, answers, truncated)
     return _distinct(texts, complaint or missing, answer_format, answers)
-
-
-def _spoken(text: str) -> tuple[str, str]:
-    """The text without its thinking, and a complaint if the thinking never ended."""
-    kept: list[str] = []
-    begin, thinking = 0, False
-    for mark in _THOUGHT.finditer(text):
-        if mark[1]:  # an end without a beginning: the template opened it inside the prompt
-            kept, thinking = (kept if thinking else []), False
-            begin = mark.end()
-        elif not thinking:
-            kept.append(text[begin : mark.start()])
-            thinking = True
-    return "".join(kept) if thinking else "".join([*kept, text[begin:]]), "the thinking never ended" * thinking
 
 
 @dataclass(frozen=True)
@@ -151,13 +137,13 @@ def _routes(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
         alone = _moves(text) if answers == 1 else None
         return ([alone], "") if alone else ([], "no <route_1> tag")
     routes, complaint = [], ""
-    for place, tag in enumerate(tagged, 1):
+    for position, tag in enumerate(tagged, 1):
         if (route := _moves(tag.content)) is not None:
-            routes.append(route)
+            routes.append(replace(tag, content=route))
         elif not complaint:
-            name = f"<route_{tag.number or place}>"
+            name = f"<route_{tag.number or position}>"
             complaint = f"{name} holds more than moves" if tag.closed else f"unclosed {name} tag"
-    return routes, complaint
+    return _revised(routes, answers), complaint
 
 
 def _moves(content: str) -> str | None:
@@ -173,7 +159,14 @@ def _texts(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
         alone = text.strip()
         return ([alone], "") if answers == 1 and alone and not truncated else ([], "no <answer_1> tag")
     complaint = f"unclosed <answer{tagged[-1]}> tag" if truncated and not tagged[-1].closed else ""
-    return [tag.content for tag in (tagged[:-1] if complaint else tagged)], complaint
+    return _revised(tagged[:-1] if complaint else tagged, answers), complaint
+
+
+def _revised(tagged: Sequence[_Tagged], answers: int) -> list[str]:
+    """The contents; the last ones if there are more than were asked for and a number is written again: the model
+    improves on a draft."""
+    again = len({tag.number for tag in tagged}) < len(tagged)
+    return [tag.content for tag in (tagged[-answers:] if again else tagged)]
 
 
 def _responses(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:

@@ -2,7 +2,7 @@
 
 Servers differ in which parameters they take. What one refuses by name and can be left out without changing what is
 sampled is left out from then on; everything else that goes wrong is an exception in one line. The openai client retries
-after a lost connection, a timeout, 408, 409, 429 and 5xx, after 0.5 to 8 s or what Retry-After says, up to a minute.
+after a lost connection, a timeout, 408, 409, 429 and 5xx, after 0.5 to 8 s or what Retry-After says, up to two minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
+from email.utils import mktime_tz, parsedate_tz
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.encoding import decode_rollout, encode_prompt, remaining_tokens
 from vpo.servers.address import HOSTED, Endpoint
-from vpo.servers.replies import Reply, TokenCount, Unreadable, read_reply
+from vpo.servers.replies import Failure, Reply, TokenCount, Unreadable, read_reply
 from vpo.servers.router import ReplicaLost
 
 CHAT, TOKENS = "/chat/completions", "/completions"
@@ -34,8 +35,8 @@ GIVING_IDS = ("vllm", "sglang")
 NO_KEY = "none"
 """Sent where the environment holds no key: servers of one's own mostly ask for none."""
 LIST_SECONDS, POST_SECONDS = 5.0, 300.0
-LONG_PAUSE = 10.0
-"""Seconds of a pause that a server asks for which are worth a warning."""
+LONG_PAUSE, LONGEST_PAUSE = 10.0, 120.0
+"""Seconds of a pause that a server asks for which are worth a warning, and those that the client waits at most."""
 _CHANGES = 12
 """Refused parameters in one request after which it is given up."""
 _NEEDED = {"model", "messages", "prompt", "stop_token_ids", "ignore_eos", "return_token_ids"}
@@ -53,8 +54,8 @@ _OVERFLOW = re.compile(
 )
 _MOST = re.compile(r"at most (\d[\d,]*) (?:completion|output)", re.IGNORECASE)
 _FILTERED = re.compile(r"content[_ ](?:filter|policy|management)|responsibleaipolicy", re.IGNORECASE)
-_SYSTEM = re.compile(r"system[_ ](?:role|message|prompt|instruction)|roles must alternate", re.IGNORECASE)
-_OF_ONE_SERVER = (openai.APIConnectionError, openai.NotFoundError, openai.RateLimitError, openai.InternalServerError)
+_SYSTEM = re.compile(r"\bsystem\b|\broles?\b|developer[_ ](?:role|message|prompt|instruction)", re.IGNORECASE)
+"""In the refusal of a request that has a system message: templates and servers say it in many ways."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,8 @@ class Server:
             try:
                 return await self._until_readable(body, request.prompt, discarded)
             except openai.APIStatusError as error:
+                if self._fold_system(error, body):
+                    continue
                 if error.status_code in _NOT_PARAMETERS or error.status_code >= 500:
                     raise unavailable(error, self.endpoint) from None
                 if _FILTERED.search(words(error)):
@@ -188,6 +191,10 @@ class Server:
             except Unreadable as error:
                 discarded.append(error.count)
                 fault = str(error)
+                status = error.status if isinstance(error, Failure) else None
+                lasting = status is not None and status not in _RETRIED and status < 500
+                if isinstance(error, Failure) and status is not None and (lasting or attempt == retries):
+                    raise fault_of(status, error.reason, self.endpoint, attempt + 1) from None
             if attempt < retries:
                 await asyncio.sleep(min(8.0, 0.5 * 2**attempt))
         text = f"{self.endpoint.url} returned an unreadable reply {retries + 1} times: {fault}; look at the server"
@@ -197,7 +204,8 @@ class Server:
         """One request. Raises Unreadable, openai.APIError."""
         # not by the library's types, because servers' extensions and mistakes are no part of them
         text = await self._client.post(CHAT if self.text is None else TOKENS, body=body, cast_to=str)
-        reply = read_reply(read_json(text), len((prompt.system + prompt.user).encode()))
+        thinks = (body.get("chat_template_kwargs") or {}).get("enable_thinking") is not False
+        reply = read_reply(read_json(text), len((prompt.system + prompt.user).encode()), thinks=thinks)
         self.reasons |= any(choice.reasoned for choice in reply.choices)
         if any(secret in text for secret in self.endpoint.secrets):
             raise Unreadable("the key itself, which is not to be stored", reply.count)
@@ -237,7 +245,7 @@ class Server:
         async def warn_of_pause(response: Any) -> None:
             if response.status_code in _RETRIED or response.status_code >= 500:
                 pause = retry_after(response)
-                if LONG_PAUSE <= pause <= 60.0:
+                if LONG_PAUSE <= pause <= LONGEST_PAUSE:
                     until = time.strftime("%H:%M:%S", time.localtime(time.time() + pause))
                     text = f"{self.endpoint.url} is rate-limiting ({response.status_code}); retrying at {until}"
                     warnings.warn(text, stacklevel=2)
@@ -281,10 +289,17 @@ class Server:
                 warnings.warn(f"{self.endpoint.url} takes no seed: its samples cannot be repeated", stacklevel=2)
             self._without.add(name)
             return True
-        if _SYSTEM.search(words(error)) and not self._folds_system:
-            self._folds_system = True
-            return len(body.get("messages", [])) > 1
         return False
+
+    def _fold_system(self, error: openai.APIStatusError, body: dict[str, Any]) -> bool:
+        """Whether this body was refused, perhaps as a fault of the template, for its system message: the next one holds
+        it in the user's. Other requests in flight may be refused for the same after that."""
+        first, *rest = body.get("messages") or [{}]
+        refused = error.status_code in (400, 422, 500) and _SYSTEM.search(words(error))
+        if not rest or first.get("role") != "system" or not refused or refused_parameter(error, body.keys() - _NEEDED):
+            return False
+        self._folds_system = True
+        return True
 
 
 def neutral_fields(engine: str, *, chat: bool = True) -> dict[str, Any]:
@@ -371,16 +386,20 @@ def refused_parameter(error: openai.APIStatusError, sent: Collection[str]) -> st
 
 def retry_after(response: Any) -> float:
     """Seconds that a server asks to wait; 0 where it does not say."""
+    headers = response.headers
     try:
-        return max(0.0, float(response.headers.get("retry-after", 0)))
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        return max(0.0, float(headers.get("retry-after", 0)))
     except ValueError:
-        return 0.0  # a date, which the client reads
+        date = parsedate_tz(headers.get("retry-after", ""))
+        return 0.0 if date is None else max(0.0, mktime_tz(date) - time.time())
 
 
 def read_json(text: str) -> Any:
     """The body of a response. Raises Unreadable where it is no JSON."""
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         raise Unreadable(f"what is no JSON: {redact_beginning(text, 80)!r}") from None
 
@@ -398,8 +417,10 @@ def connection(endpoint: Endpoint) -> dict[str, Any]:
 def unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
     """The fault as one line that says what to do."""
     url, options = endpoint.url, endpoint.options
-    attempts = options.retries + 1
-    tries = f"{attempts} times" if attempts > 1 else "once"
+    if isinstance(error, openai.APIStatusError):
+        pause = retry_after(error.response)
+        return fault_of(error.status_code, message(error), endpoint, options.retries + 1, pause)
+    tries = _times(options.retries + 1)
     if isinstance(error, openai.APITimeoutError):
         text = (
             f"{url} gave no answer within {options.timeout:g} s, asked {tries}; "
@@ -408,19 +429,30 @@ def unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
     elif isinstance(error, openai.APIConnectionError):
         reason = str(error.__cause__ or error) or "connection failed"
         text = f"{url} cannot be reached, tried {tries} ({reason}); start the server again, then evo resume"
-    elif isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
-        where = " (https://platform.openai.com/api-keys)" if url == HOSTED else " to one that this server knows"
-        text = f"{url} refuses the key: {message(error)}; set {options.key}{where}"
-    elif isinstance(error, openai.NotFoundError):
-        text = f"{url} does not serve {endpoint.model} (any more): {message(error)}"
-    elif isinstance(error, openai.RateLimitError):
-        pause = retry_after(error.response)
-        when = f" in {pause:g} s" if pause else " later"
-        text = f"{url} is rate-limiting (429): {message(error)}; lower ?concurrency=, or evo resume{when}"
-    elif isinstance(error, openai.InternalServerError):
-        text = f"{url} failed, asked {tries}: {error.status_code} {message(error)}; look at the server, then evo resume"
-    elif isinstance(error, openai.APIStatusError):
-        text = f"{url} refuses the request: {error.status_code} {message(error)}"
     else:
         text = f"{url}: {error}"
-    return (ReplicaLost if isinstance(error, _OF_ONE_SERVER) else PolicyUnavailable)(endpoint.hidden(text))
+    lost = isinstance(error, openai.APIConnectionError)
+    return (ReplicaLost if lost else PolicyUnavailable)(endpoint.hidden(text))
+
+
+def fault_of(status: int, reason: str, endpoint: Endpoint, attempts: int, pause: float = 0.0) -> PolicyUnavailable:
+    """The same for a status of HTTP, which stands in the reply of some servers too. pause: seconds to wait"""
+    url, options = endpoint.url, endpoint.options
+    if status in (401, 403):
+        where = " (https://platform.openai.com/api-keys)" if url == HOSTED else " to one that this server knows"
+        text = f"{url} refuses the key: {reason}; set {options.key}{where}"
+    elif status == 404:
+        text = f"{url} does not serve {endpoint.model} (any more): {reason}"
+    elif status == 429:
+        when = f" in {pause:g} s" if pause else " later"
+        text = f"{url} is rate-limiting (429): {reason}; lower ?concurrency=, or evo resume{when}"
+    elif status >= 500:
+        text = f"{url} failed, asked {_times(attempts)}: {status} {reason}; look at the server, then evo resume"
+    else:
+        text = f"{url} refuses the request: {status} {reason}"
+    lost = status in (404, 429) or status >= 500
+    return (ReplicaLost if lost else PolicyUnavailable)(endpoint.hidden(text))
+
+
+def _times(attempts: int) -> str:
+    return f"{attempts} times" if attempts > 1 else "once"

@@ -129,7 +129,7 @@ class ServedPolicy(Policy):
             if isinstance(outcome, PolicyUnavailable) or outcome.refused:
                 return self._rollouts([outcome] * rollouts, sampling)
             whole = outcome
-            if len(whole.choices) < rollouts:
+            if len(whole.choices) + whole.failed < rollouts:
                 for server in self.servers:
                     server.takes_n = False
         missing = range(min(len(whole.choices), rollouts), rollouts)
@@ -191,7 +191,8 @@ class ServedPolicy(Policy):
             if isinstance(reply, PolicyUnavailable):
                 rollouts.append(Rollout("", NO_IDS, NO_LOGPROBS, prompt_ids, usage=NO_USAGE, fault=str(reply)))
                 continue
-            for number, choice in enumerate(reply.choices or (_EMPTY,)):
+            empty = replace(_EMPTY, tokens=reply.count.completion)
+            for number, choice in enumerate(reply.choices or (empty,)):
                 count = reply.count if number == 0 else TokenCount(estimated=reply.count.estimated)
                 usage = self._price(replace(count, completion=choice.tokens))
                 rollouts.append(self._rollout(choice, prompt_ids, usage))
@@ -207,7 +208,7 @@ class ServedPolicy(Policy):
         logprobs = choice.logprobs if self.traits.logprobs else NO_LOGPROBS
         if self.traits.logprobs and self.temperature == 0.0:
             logprobs = np.zeros_like(logprobs)  # it could draw nothing else
-        return Rollout(text, choice.token_ids, logprobs, prompt_ids, finish, usage, choice.reasoned)
+        return Rollout(text, choice.token_ids, logprobs, prompt_ids, finish, usage, choice.withheld)
 
     def _price(self, *counts: TokenCount) -> Usage:
         count = sum(counts, TokenCount())

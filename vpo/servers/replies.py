@@ -3,6 +3,7 @@ again."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from problems.redaction import redact_beginning
+from problems.types import Unanswered
 
 _THOUGHTS = ("thinking", "reasoning", "reasoning_text", "summary_text")
 """Kinds of parts that are no answer."""
-_CUT = ("length", "max_tokens", "content_filter")
+_FILTER, _FAILED = "content_filter", "error"
+_CUT = ("length", "max_tokens", _FILTER)
 """Finish reasons of an answer that ends in the middle."""
 BYTES_A_TOKEN = 4
 """English and code, with the tokenizers of today's models: an estimate where a server counts nothing."""
@@ -27,6 +30,18 @@ class Unreadable(Exception):
     def __init__(self, message: str, count: TokenCount | None = None) -> None:
         super().__init__(message)
         self.count = count or TokenCount()
+
+
+class Failure(Unreadable):
+    """An error that the server, or one behind it, reports in place of a completion. status: as of HTTP, None if it
+    names none"""
+
+    def __init__(self, error: Any, count: TokenCount) -> None:
+        found = error if isinstance(error, dict) else {"message": error}
+        code = str(found.get("code") or found.get("status") or "")
+        self.status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else None
+        self.reason = redact_beginning(str(found.get("message") or error), 200)
+        super().__init__(f"an error: {self.reason}", count)
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,7 @@ class ReplyChoice:
     token_ids, logprobs: (T,), both empty where the server gives none
     tokens: how many were generated
     reasoned: it holds the model's reasoning and nothing else
+    withheld: why it is no answer (Rollout.withheld)
     """
 
     text: str
@@ -62,35 +78,41 @@ class ReplyChoice:
     logprobs: npt.NDArray[np.float32]
     tokens: int
     reasoned: bool = False
+    withheld: Unanswered | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Reply:
     """The choices of one request, in order, and what the server counted; prompt_ids (P,) empty where it gives none.
 
+    failed: choices that ended by an error and are left out
     refused: whether a filter kept the prompt from the model
     """
 
     choices: tuple[ReplyChoice, ...] = ()
     prompt_ids: npt.NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
     count: TokenCount = TokenCount()
+    failed: int = 0
     refused: bool = False
 
 
-def read_reply(body: Any, prompt_bytes: int = 0) -> Reply:
-    """A completion's JSON. Raises Unreadable where it is none, or is an error in the guise of an answer.
+def read_reply(body: Any, prompt_bytes: int = 0, *, thinks: bool = True) -> Reply:
+    """A completion's JSON. Raises Unreadable where it is none, and Failure for an error in its place, or in that of
+    every choice.
 
     prompt_bytes: length of the prompt, from which its tokens are estimated if the server counts none
+    thinks: False if the model was told not to think: what a server then calls its reasoning is the answer
     """
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
-        error = body.get("error") if isinstance(body, dict) else None
-        text = f"an error: {redact_beginning(str(error), 200)}"
-        if not error:
-            text = f"no choices in {redact_beginning(str(body), 100)!r}"
-        raise Unreadable(text, _safe_count(body))
+        if error := body.get("error") if isinstance(body, dict) else None:
+            raise Failure(error, _safe_count(body))
+        raise Unreadable(f"no choices in {redact_beginning(str(body), 100)!r}", _safe_count(body))
     try:
         count = _count(body)
-        choices = sorted(body["choices"], key=lambda choice: int(choice.get("index", 0)))
+        given = sorted(body["choices"], key=lambda choice: int(choice.get("index", 0)))
+        choices = [choice for choice in given if not _failed(choice)]
+        if given and not choices:
+            raise Failure(body.get("error") or given[0].get("error") or "the reply ended by an error", count)
         ids = [_ids(choice.get("token_ids")) for choice in choices]
         prompt_ids = _ids(body.get("prompt_token_ids") or (choices[0].get("prompt_token_ids") if choices else None))
         texts = [_texts(choice) for choice in choices]
@@ -103,8 +125,10 @@ def read_reply(body: Any, prompt_bytes: int = 0) -> Reply:
         prompt = count.prompt or len(prompt_ids)
         if not prompt and choices:
             prompt, estimated = -(-prompt_bytes // BYTES_A_TOKEN), estimated or prompt_bytes > 0
-        read = tuple(map(_choice, choices, ids, tokens, texts))
-        return Reply(read, prompt_ids, TokenCount(prompt, count.cached, sum(tokens), estimated))
+        read = tuple(_choice(*each, thinks) for each in zip(choices, ids, tokens, texts, strict=True))
+        written = sum(tokens) if choices else count.completion
+        counted = TokenCount(prompt, count.cached, written, estimated)
+        return Reply(read, prompt_ids, counted, failed=len(given) - len(choices))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise Unreadable(f"a malformed choice ({type(error).__name__}: {error})", _safe_count(body)) from None
 
@@ -131,6 +155,10 @@ def _safe_count(body: Mapping[str, Any]) -> TokenCount:
         return TokenCount()
 
 
+def _failed(choice: Mapping[str, Any]) -> bool:
+    return choice.get("finish_reason") == _FAILED or bool(choice.get("error"))
+
+
 def _texts(choice: Mapping[str, Any]) -> tuple[str, str]:
     """(what a choice answers, what the model thought before it). Content is a text, or a list of parts."""
     message = choice.get("message") or {"content": choice.get("text")}
@@ -155,13 +183,34 @@ def _text(part: Mapping[str, Any]) -> str:
     return ""
 
 
-def _choice(choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int, texts: tuple[str, str]) -> ReplyChoice:
+def _choice(
+    choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int, texts: tuple[str, str], thinks: bool
+) -> ReplyChoice:
     text, thought = texts
     logprobs = logprobs_in(choice)
     if len(logprobs) != len(ids) or not np.isfinite(logprobs).all():
         logprobs = NO_LOGPROBS  # of other tokens than the ids: nothing that could be learned from
-    finish = "length" if choice.get("finish_reason") in _CUT else "stop"
-    return ReplyChoice(text, finish, ids, logprobs, tokens, bool(thought) and not text.strip())
+    reason, withheld = choice.get("finish_reason"), None
+    if reason == _FILTER:
+        withheld = Unanswered.FILTERED
+    elif not text.strip():
+        text, withheld = _withheld(choice, thought, reason, thinks)
+    reasoned = bool(thought) and not texts[0].strip()
+    return ReplyChoice(text, "length" if reason in _CUT else "stop", ids, logprobs, tokens, reasoned, withheld)
+
+
+def _withheld(choice: Mapping[str, Any], thought: str, reason: Any, thinks: bool) -> tuple[str, Unanswered | None]:
+    """(the text of a choice without content, why it is no answer)."""
+    message = choice.get("message") or {}
+    if calls := message.get("tool_calls"):
+        return json.dumps([call.get("function") for call in calls]), Unanswered.CALL
+    if refusal := message.get("refusal"):
+        return str(refusal), Unanswered.REFUSED
+    if not thought:
+        return "", None
+    if reason in _CUT:
+        return thought, Unanswered.CUT
+    return thought, Unanswered.REASONING if thinks else None
 
 
 def logprobs_in(choice: Mapping[str, Any]) -> npt.NDArray[np.float32]:

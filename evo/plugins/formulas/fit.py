@@ -24,10 +24,10 @@ from evo.plugins.formulas.grammar import Formula, FormulaError, parse
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.search import search
 from evo.plugins.formulas.table import BadTable, DataTable, read_table
-from evo.plugins.formulas.units import parse_unit
+from evo.plugins.formulas.units import base_units, parse_unit, write_dimension
 from evo.plugins.formulas.writing import replace_names
 from evo.whole_file import write_whole
-from problems.address import did_you_mean
+from problems.address import did_you_mean, name_few
 from problems.retired import FLAGS, replace_hint
 
 FORMAT = 1
@@ -256,6 +256,8 @@ def begin_fit(
         notes.append("The header has units; --units header leaves out formulas that break them.")
     if settings.units and re.search(r"(°|\bdeg) ?[CF]\b|[℃℉]", f"{settings.units} {table.units}"):
         notes.append("°C and °F count as units of their own, because their zeros are not that of K.")
+    if settings.units:
+        notes += _describe_units(read_rules(settings, table), table)
     data = {
         "path": str(path.resolve()),
         "sha256": digest,
@@ -359,6 +361,20 @@ def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
     except ValueError as error:
         raise BadTable(f"--units: {error}") from None
     return FormulaRules(codes, settings.max_size, tuple(map(dimensions.get, (*table.names, table.target))))
+
+
+def _describe_units(rules: FormulaRules, table: DataTable) -> list[str]:
+    """How the units were understood, and which were not."""
+    of = {
+        name: unit
+        for name, unit in zip((*table.names, table.target), rules.units or (), strict=True)
+        if unit is not None
+    }
+    notes = [f"Units: {', '.join(f'{name} {write_dimension(unit)}' for name, unit in of.items())}."]
+    if unknown := list(dict.fromkeys(name for unit in of.values() for name in base_units(unit))):
+        what = "is no unit that is known, and counts" if len(unknown) == 1 else "are no units that are known, and count"
+        notes.append(f"{name_few(unknown, 8)} {what} as a base unit; a law across it has a constant with a unit.")
+    return notes
 
 
 def _check_search(settings: FitSettings, table: DataTable) -> None:

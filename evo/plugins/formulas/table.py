@@ -10,7 +10,7 @@ import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,18 @@ _NAMED_CELLS = {
     **dict.fromkeys(("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "."), math.nan),
     **{"inf": math.inf, "+inf": math.inf, "infinity": math.inf, "+infinity": math.inf},
 }
+_ROW_NAMES = re.compile(
+    r"|unnamed: \d+(\.\d+)*|row[._ ]?names?|x(\.\d+)?|\.\.\.1|index|level_0|__index_level_\d+__", re.I
+)
+"""Heads that R, pandas and polars give to a first column of row names."""
+_VARIABLES = re.compile(r"x(\.\d+)?|index", re.I)
+"""Those of them that are names of variables, too."""
+_MEASURED = re.compile(r"[^\W\d_]|.*(time|zeit|date|year|month|week|day|hour|minute|second|age)s?", re.I)
+"""Heads of a column that may count 1, 2, 3, ... because it was measured so."""
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?(e[+-]?\d+)?", re.I)
+"""A number in which commas may stand between thousands."""
+_COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.I)
+_EUROPEAN = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+", re.I)
 _HEAD = re.compile(r"(?P<stem>.*?)\s*(?:\[(?P<named>.*)\]|\((?P<given>[^()]*)\))")
 """A name with its unit."""
 _Else = TypeVar("_Else")
@@ -146,12 +158,15 @@ def read_table(
 
 @dataclass
 class _Column:
-    """A column of a file. texts: how many cells are neither numbers nor missing; text: the first of them, and where"""
+    """A column of a file. texts: how many cells are neither numbers nor missing; text: the first of them, and where;
+    of_rows: whether it holds the names of rows, as its place in the file says"""
 
     head: str
     values: Array
     texts: int = 0
     text: str = ""
+    of_rows: bool = False
+    odd: list[tuple[int, str]] = field(default_factory=list)  # cells that are not read yet, with their rows
 
     @property
     def is_text(self) -> bool:
@@ -193,8 +208,9 @@ class _File:
         raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
 
     def keep_numbers(self, places: Iterable[int], given: bool) -> list[int]:
-        """The columns of numbers, without one that numbers the rows. given: whether the user named them"""
+        """The columns of numbers, without those that name or number the rows. given: whether the user named them"""
         kept, left_out = [], dict[int, str]()
+        rows = {} if given else self._name_rows(places)
         for k in places:
             column = self.columns[k]
             if column.is_text and given:
@@ -203,14 +219,38 @@ class _File:
                 left_out[k] = f"text, such as {column.text}"
             elif not np.isfinite(column.values).any():
                 left_out[k] = "no values"
-            elif not given and not self.heads[k] and bool((np.diff(column.values) == 1).all()):
-                left_out[k] = "it has no name and numbers the rows"
+            elif k in rows:
+                left_out[k] = rows[k]
             else:
                 kept.append(k)
         for reason in dict.fromkeys(left_out.values()):
-            named = [self.heads[k] or f"column {k + 1}" for k, why in left_out.items() if why == reason]
+            named = [
+                self.heads[k] or f"column {k + 1} ({self.names[k]})" for k, why in left_out.items() if why == reason
+            ]
             self.notes.append(f"Left out {name_few(named, 8)}: {reason}.")
         return kept
+
+    def _name_rows(self, places: Iterable[int]) -> dict[int, str]:
+        """The columns that name or number the rows, with why: those by place, a first column of different whole numbers
+        under a head that programs give to row names, and one that counts the rows from 0 or 1. A head that may be a
+        variable's (X, index, a name) is one where nothing else is."""
+        found, doubtful, others = dict[int, str](), dict[int, str](), False
+        for k in places:
+            values, head = self.columns[k].values, self.heads[k]
+            whole = bool(np.isfinite(values).all() and (values == np.floor(values)).all())
+            steps = whole and len(values) > 1 and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
+            keep = "; name it in --columns to keep it"
+            named = k == 0 and whole and _ROW_NAMES.fullmatch(head) and len(np.unique(values)) == len(values)
+            if self.columns[k].of_rows or (named and not _VARIABLES.fullmatch(head)):
+                found[k] = f"it names the rows{keep}"
+            elif named:
+                doubtful[k] = f"it names the rows{keep}"
+            elif steps and not self.units[k] and not _MEASURED.fullmatch(head):
+                doubtful[k] = f"it numbers the rows{keep}"
+            else:
+                finite = values[np.isfinite(values)]
+                others |= not self.columns[k].is_text and len(finite) > 0 and bool(np.ptp(finite) > 0)
+        return {**found, **(doubtful if others else {})}
 
     def complete_rows(self, places: Sequence[int], drop_missing: bool) -> npt.NDArray[np.intp]:
         """The rows with finite numbers in all of these columns."""
@@ -249,18 +289,30 @@ def _read_parquet(path: Path) -> _File:
         raise BadTable(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from None
     if not read.num_columns:
         raise BadTable(f"{path} has no columns")
+    index = (read.schema.pandas_metadata or {}).get("index_columns", ())  # a dict describes one that is not stored
     columns = [_arrow_column(arrow, name, read.column(k)) for k, name in enumerate(read.column_names)]
-    return _File(path, columns, "row", range(1, read.num_rows + 1))
+    for column in columns:
+        column.of_rows = column.head in {name for name in index if isinstance(name, str)}
+    notes = list[str]()
+    _read_odd_cells(path, columns, "row", range(1, read.num_rows + 1), notes)
+    return _File(path, columns, "row", range(1, read.num_rows + 1), notes)
 
 
 def _arrow_column(arrow: Any, name: str, cells: Any) -> _Column:
+    """As the same cells of a CSV file are read: whole numbers of any size are rounded, texts may be numbers."""
+    is_text = arrow.types.is_string(cells.type) or arrow.types.is_large_string(cells.type)
     try:
         if arrow.types.is_boolean(cells.type):
             cells = cells.cast(arrow.int8())
-        return _Column(name, np.asarray(cells.cast(arrow.float64()).to_numpy(), dtype=np.float64))
+        if not is_text and not arrow.types.is_dictionary(cells.type):
+            values = cells.cast(arrow.float64(), safe=False).to_numpy()
+            return _Column(name, np.array(values, dtype=np.float64))
     except (arrow.ArrowException, ValueError, TypeError):
-        example = next((str(cell) for cell in cells.slice(0, 100).to_pylist() if cell is not None), "")
-        return _Column(name, np.full(len(cells), math.nan), len(cells), f"{example[:30]!r} in row 1")
+        pass
+    texts = ["" if cell is None else str(cell) for cell in cells.to_pylist()]
+    values = np.array([_number(text, math.nan) for text in texts])
+    odd = [(row, text) for row, text in enumerate(texts) if _number(text, None) is None]
+    return _Column(name, values, odd=odd)
 
 
 def _read_csv(path: Path, header: bool) -> _File:
@@ -269,22 +321,26 @@ def _read_csv(path: Path, header: bool) -> _File:
     if mark := re.fullmatch(r"sep=(.)", lines[0].strip("\r\n")) if lines else None:  # Excel's
         delimiter, lines[0] = mark[1], ""
     first = next((k for k, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), 0)
+    commented = 0
     for k, line in enumerate(lines):
         if line.lstrip().startswith("#"):
             lines[k] = "\n"
             comments += [line.lstrip().lstrip("#").strip()] if k < first else []
-        elif ended := re.match(r"[-+\d.,;|\seE]*\d(?=\s+#)", line):  # numbers, and a comment after them
-            lines[k] = ended[0] + "\n"
+            commented += k > first
     sample = [line for line in lines[:200] if line.strip()][:20]
     if not sample:
         raise BadTable(f"{path} is empty")
+    if len(sample) == 1 and commented:
+        raise BadTable(f"{path}: all lines below the header begin with #, which makes them comments; take the # away")
     delimiter = delimiter or _find_delimiter(sample)
+    if delimiter == " ":  # the mark of a comment cannot be a part of a cell
+        lines = [re.sub(r"\s+#.*", "", line) for line in lines]
     try:
         rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
         cells = next(row for row in rows if any(cell.strip() for cell in row))
-        is_data = len(cells) > 1 and _are_numbers(cells, delimiter)
+        is_data = len(cells) > 1 and _are_numbers(cells)
         above = list(csv.reader(comments, delimiter=delimiter, skipinitialspace=True))
-        named = [row for row in above if len(row) == len(cells) and not _are_numbers(row, delimiter)]
+        named = [row for row in above if len(row) == len(cells) and not _are_numbers(row)]
         data: list[str] = []
         if not header:
             data, cells = cells, [f"x{k}" for k in range(1, len(cells) + 1)]
@@ -298,9 +354,12 @@ def _read_csv(path: Path, header: bool) -> _File:
         heads = [" ".join(cell.split()) for cell in cells]
         if delimiter == " " and heads[-1] == "":
             heads.pop()
+        named_rows = header and not data and _widths(lines, delimiter) == {len(heads) + 1}
+        heads = [""] * named_rows + heads  # as R writes row names
         if len(heads) == 1:
             raise BadTable(f"a fit needs a target and a variable: {path} has only one column, {heads[0][:60]!r}")
-        columns, places = _parse_cells(path, rows, heads, data, delimiter)
+        columns, places = _parse_cells(path, rows, heads, data, notes)
+        columns[0].of_rows = named_rows
     except csv.Error as error:
         raise BadTable(f"cannot read {path} as CSV: {error}") from None
     if delimiter not in (",", "\t"):
@@ -328,28 +387,43 @@ def _decode(path: Path) -> tuple[list[str], list[str]]:
 def _find_delimiter(sample: Sequence[str]) -> str:
     """The delimiter that splits the first lines into the same number of cells, at least two."""
     best, most = ",", 1
-    for delimiter in _DELIMITERS:
-        try:
-            rows = list(csv.reader(sample, delimiter=delimiter, skipinitialspace=True))
-        except csv.Error:
-            continue
-        widths = {len([cell for cell in row if cell or delimiter != " "]) for row in rows}
-        if len(widths) == 1 and (width := widths.pop()) > most and not (delimiter == " " and most > 1):
-            best, most = delimiter, width
+    for named_rows in (False, True):  # the header of a table with names of rows may be a cell shorter
+        for delimiter in _DELIMITERS:
+            try:
+                widths = _widths_of(sample, delimiter)
+            except csv.Error:
+                continue
+            head, below = (widths or [0])[0], set(widths[1:])
+            fits = {head + 1} == below and head > 1 if named_rows else below <= {head}
+            if fits and head > most and not (delimiter == " " and most > 1):
+                best, most = delimiter, head
+        if most > 1:
+            break
     return best
 
 
-def _are_numbers(cells: Sequence[str], delimiter: str) -> bool:
-    return all(math.isfinite(_number(cell, delimiter, math.inf)) for cell in cells)
+def _widths_of(lines: Sequence[str], delimiter: str) -> list[int]:
+    """The number of cells of each line that has any."""
+    if delimiter == " ":
+        lines = [re.sub(r"\s+#.*", "", line) for line in lines]
+    rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+    return [len([cell for cell in row if cell or delimiter != " "]) for row in rows if any(map(str.strip, row))]
 
 
-def _number(cell: str, delimiter: str, otherwise: _Else) -> float | _Else:
-    """A cell as a number, nan if it is missing; `otherwise` if it is text."""
+def _widths(lines: Sequence[str], delimiter: str) -> set[int]:
+    """Those of all lines but the first."""
+    return set(_widths_of(lines, delimiter)[1:])
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    return all(math.isfinite(_number(cell.replace(",", "."), math.inf)) for cell in cells)
+
+
+def _number(cell: str, otherwise: _Else) -> float | _Else:
+    """A cell as a number, nan if it is missing; `otherwise` if it is text, or has a comma."""
     text = cell.strip().lower()
     if text in _NAMED_CELLS:
         return _NAMED_CELLS[text]
-    if delimiter != "," and re.fullmatch(r"[+-]?\d*,\d+(e[+-]?\d+)?", text):
-        text = text.replace(",", ".")
     try:
         return otherwise if "_" in text else float(text)
     except ValueError:
@@ -357,7 +431,7 @@ def _number(cell: str, delimiter: str, otherwise: _Else) -> float | _Else:
 
 
 def _parse_cells(
-    path: Path, rows: Any, heads: Sequence[str], first: Sequence[str], delimiter: str
+    path: Path, rows: Any, heads: Sequence[str], first: Sequence[str], notes: list[str]
 ) -> tuple[list[_Column], Sequence[int]]:
     """The columns, and the line of each row."""
     columns, numbers, places = [_Column(head, np.empty(0)) for head in heads], array("d"), array("q")
@@ -369,16 +443,53 @@ def _parse_cells(
                 continue
         except ValueError:
             pass
-        values = [_number(cell, delimiter, None) for cell in row]
+        values = [_number(cell, None) for cell in row]
         for column, cell, value in zip(columns, row, values, strict=True):
-            if value is None:
-                column.text = column.text or f"{cell.strip()[:30]!r} in line {place}"
-                column.texts += 1
+            column.odd += [(len(places) - 1, cell.strip())] if value is None else []
         numbers.extend(math.nan if value is None else value for value in values)
     table = np.array(numbers, dtype=np.float64).reshape(-1, len(heads)).T
     for column, held in zip(columns, table, strict=True):
         column.values = np.ascontiguousarray(held)
+    _read_odd_cells(path, columns, "line", places, notes)
     return columns, places
+
+
+def _read_odd_cells(
+    path: Path, columns: Sequence[_Column], place: str, places: Sequence[int], notes: list[str]
+) -> None:
+    """Read the cells with commas by one rule for the whole file, and mark the others as text. Raises BadTable where
+    commas may be either."""
+    commas = [
+        (column, row, text) for column in columns for row, text in column.odd
+        if _COMMA.fullmatch(text) or _GROUPED.fullmatch(text) or _EUROPEAN.fullmatch(text)
+    ]  # fmt: skip
+    grouped = all(_GROUPED.fullmatch(text) for _, _, text in commas)
+    if commas and grouped and not _are_thousands(commas):
+        column, row, text = commas[0]
+        raise BadTable(
+            f"{path}: {text} in {place} {places[row]} of {column.head!r} may be {text.replace(',', '')} or "
+            f"{text.replace(',', '.')}; write it without the comma, or with more or fewer digits after it"
+        )
+    for column, row, text in commas:
+        plain = text.replace(",", "") if grouped else text.replace(".", "").replace(",", ".")
+        column.values[row] = float(plain)
+    if commas:
+        _, _, text = commas[0]
+        plain = text.replace(",", "") if grouped else text.replace(".", "").replace(",", ".")
+        notes.append(f"Read {text} as {plain}, and other commas likewise.")
+    read = {(id(column), row) for column, row, _ in commas}
+    for column in columns:
+        texts = [(row, text) for row, text in column.odd if (id(column), row) not in read]
+        column.texts += len(texts)
+        if texts:
+            column.text = f"{texts[0][1][:30]!r} in {place} {places[texts[0][0]]}"
+
+
+def _are_thousands(commas: Sequence[tuple[_Column, int, str]]) -> bool:
+    """Whether commas that may all stand between thousands do: some numbers of these columns have none, or a point."""
+    columns = {id(column): column for column, _, _ in commas}.values()
+    several = any(text.count(",") > 1 or "." in text for _, _, text in commas)
+    return several or any(bool(np.isfinite(column.values).any()) for column in columns)
 
 
 def _whole_rows(path: Path, rows: Any, width: int, first: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:

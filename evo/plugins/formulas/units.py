@@ -30,7 +30,43 @@ _DERIVED: dict[str, dict[str, float]] = {
     **{"S": {"kg": -1, "m": -2, "s": 3, "A": 2}, "L": {"m": 3}, "bar": {"kg": 1, "m": -1, "s": -2}},
     **{"eV": {"kg": 1, "m": 2, "s": -2}, "min": {"s": 1}, "h": {"s": 1}, "hr": {"s": 1}, "day": {"s": 1}},
     **{"yr": {"s": 1}, "rad": {}, "deg": {}, "sr": {}, "percent": {}, "ppm": {}},
+    **{"Bq": {"s": -1}, "Gy": {"m": 2, "s": -2}, "Sv": {"m": 2, "s": -2}, "kat": {"mol": 1, "s": -1}, "lm": {"cd": 1}},
+    **{"lx": {"cd": 1, "m": -2}, "cal": {"kg": 1, "m": 2, "s": -2}, "l": {"m": 3}},
+    # products that are written without a sign
+    **{"Nm": {"kg": 1, "m": 2, "s": -2}, "Wh": {"kg": 1, "m": 2, "s": -2}, "Ws": {"kg": 1, "m": 2, "s": -2}},
+    **{
+        "VA": {"kg": 1, "m": 2, "s": -3},
+        "Ah": {"A": 1, "s": 1},
+        "As": {"A": 1, "s": 1},
+        "Js": {"kg": 1, "m": 2, "s": -1},
+    },
+    **{"Vs": {"kg": 1, "m": 2, "s": -2, "A": -1}, "Pas": {"kg": 1, "m": -1, "s": -1}},
 }
+_WHOLE: dict[str, dict[str, float]] = {
+    **dict.fromkeys(
+        ("in", "inch", "inches", "ft", "foot", "feet", "yd", "mi", "mile", "miles", "nmi", "au", "ly"), {"m": 1}
+    ),
+    **dict.fromkeys(("meter", "meters", "metre", "metres", "Å"), {"m": 1}),
+    **dict.fromkeys(("d", "days", "wk", "week", "weeks", "month", "months", "year", "years"), {"s": 1}),
+    **dict.fromkeys(
+        ("sec", "secs", "second", "seconds", "mins", "minute", "minutes", "hrs", "hour", "hours"), {"s": 1}
+    ),
+    **dict.fromkeys(("lb", "lbs", "oz", "t", "ton", "tons", "tonne", "tonnes", "gram", "grams", "Da"), {"kg": 1}),
+    **dict.fromkeys(("atm", "Torr", "torr", "mmHg", "psi"), {"kg": 1, "m": -1, "s": -2}),
+    **dict.fromkeys(("lbf", "dyn", "kgf"), {"kg": 1, "m": 1, "s": -2}),
+    **dict.fromkeys(("hp", "PS"), {"kg": 1, "m": 2, "s": -3}),
+    **dict.fromkeys(("erg", "BTU", "Btu"), {"kg": 1, "m": 2, "s": -2}),
+    **dict.fromkeys(("ha", "acre", "acres"), {"m": 2}),
+    **dict.fromkeys(("gal", "gallon", "gallons", "litre", "litres", "liter", "liters", "cc"), {"m": 3}),
+    **dict.fromkeys(("mph", "kph", "kn", "knot", "knots"), {"m": 1, "s": -1}),
+    **dict.fromkeys(("rpm", "rps"), {"s": -1}),
+    **dict.fromkeys(("ppb", "ppt", "rev", "turn", "turns", "degree", "degrees", "radian", "radians"), {}),
+    **dict.fromkeys(("kelvin", "degK"), {"K": 1}),
+    **dict.fromkeys(("celsius", "Celsius"), {"degC": 1}),
+    **dict.fromkeys(("fahrenheit", "Fahrenheit"), {"degF": 1}),
+}
+"""Units that take no prefix."""
+_SYMBOLS = ("t", "d", "l")
 _BASES = ("m", "s", "kg", "A", "K", "mol", "cd", "degC", "degF")
 _SIGNS = str.maketrans(
     {**dict.fromkeys("·⋅×", "*"), **dict.fromkeys("−–", "-"), "^": "**", "%": "percent", "Ω": "ohm", "°": "deg"}
@@ -47,20 +83,43 @@ def parse_unit(text: str) -> Dimension | None:
     Degrees Celsius and Fahrenheit have zeros of their own, so each is a base unit, other than K. Raises ValueError, one
     line.
     """
-    plain = unicodedata.normalize("NFKC", text.strip()).translate(_SIGNS)
+    spaced = re.sub(r"([⁰¹²³⁴-⁹⁻]++)(?=[^\W\d_])", r"\1 ", text.strip())
+    plain = unicodedata.normalize("NFKC", spaced).translate(_SIGNS)
+    plain = re.sub(r"\bdeg(?:rees?)?[ .]*(C|F|K|[cC]elsius|[fF]ahrenheit)\b", lambda m: f"deg{m[1][0].upper()}", plain)
     plain = re.sub(r"([^\W\d_]+)(-?\d+)", lambda m: f"{m[1]}**{m[2]}" if _known(m[1]) is not None else m[0], plain)
     if plain in ("", "-"):
         return NONE if plain else None
+    plain = re.sub(r"\*\*\s*(-?\d+)\s*/\s*(\d+)(?![\w.])", r"**(\1/\2)", plain)  # m^1/2 is a root: no unit has a half
+    plain = re.sub(r"(?<=[\w)])\s+(?=[\w(])", "*", plain.strip())
+    plain = re.sub(r"(?<![\w.])[^\W\d]\w*", lambda m: f"u_{m[0]}", plain)  # `in` and `as` are words of Python
     try:
-        return _dimension(_read(parse_source(re.sub(r"(?<=[\w)])\s+(?=[\w(])", "*", plain.strip()), mode="eval").body))
+        return _dimension(_read(parse_source(f"1{plain}" if plain[0] == "/" else plain, mode="eval").body))
     except (SyntaxError, ValueError, RecursionError):
         raise ValueError(f"{text[:60]!r} is not a unit; write, for example, 'm/s^2' or '1'") from None
 
 
+def write_dimension(dimension: Dimension) -> str:
+    """kg*m^2/s^2, or 1."""
+    above = "*".join(_power(name, power) for name, power in dimension if power > 0) or "1"
+    return "/".join([above, *(_power(name, -power) for name, power in dimension if power < 0)])
+
+
+def _power(name: str, power: float) -> str:
+    return name if power == 1 else f"{name}^{power:g}"
+
+
+def base_units(dimension: Dimension | None) -> list[str]:
+    """The names in it that are no unit of the table."""
+    return [name for name, _ in dimension or () if name not in _BASES]
+
+
 def is_unit(text: str) -> bool:
-    """Whether a text in parentheses after a name, as in `flow (m3/h)`, is made of units that are known."""
+    """Whether a text in parentheses after a name, as in `flow (m3/h)`, is made of units that are known. `time (t)` is
+    not: it may be the symbol of a quantity."""
+    if text.strip() in _SYMBOLS:
+        return False
     try:
-        return all(name in _BASES for name, _power in parse_unit(text) or ()) and not text.isdecimal()
+        return not base_units(parse_unit(text)) and not text.isdecimal()
     except ValueError:
         return False
 
@@ -69,7 +128,8 @@ def _read(node: ast.expr) -> dict[str, float]:
     match node:
         case ast.Constant(value=int() | float()):
             return {}
-        case ast.Name(id=name):
+        case ast.Name(id=named):
+            name = named.removeprefix("u_")
             known = _known(name)
             return {name: 1} if known is None else dict(known)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
@@ -94,6 +154,8 @@ def _number(node: ast.expr) -> float:
 
 def _known(name: str) -> Mapping[str, float] | None:
     """The base units of a unit of the table, with or without a prefix."""
+    if name in _WHOLE:
+        return _WHOLE[name]
     places = (len(prefix) for prefix in ("", *_PREFIXES) if name.startswith(prefix))
     return next((_DERIVED[name[place:]] for place in places if name[place:] in _DERIVED), None)
 

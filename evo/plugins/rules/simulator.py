@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import cached_property, partial
 from statistics import fmean
@@ -95,7 +96,8 @@ class _RuleCall:
 
 
 def _read_families(name: str, families: Any) -> Families:
-    """By name; "" for one list."""
+    """By name; "" for one list. Each instance is a copy of its own, as a simulator may take the jobs off a list that
+    stands in two families; every rule is scored in a new process."""
     if isinstance(families, list | tuple):
         families = {"": families}
     if (
@@ -104,7 +106,26 @@ def _read_families(name: str, families: Any) -> Families:
         or not all(isinstance(kind, list | tuple) and kind for kind in families.values())
     ):
         raise ValueError(f"{name} must be a list of instances, or map each kind of them to its list; none is empty")
-    return {str(family): list(instances) for family, instances in families.items()}
+    used = set[int]()
+    return {
+        str(family): [_separate(name, instance, used) for instance in instances]
+        for family, instances in families.items()
+    }
+
+
+def _separate(name: str, instance: Any, used: set[int]) -> Any:
+    """A copy, or the instance itself if it has none and is used once. used: ids of the instances so far"""
+    repeated = id(instance) in used
+    used.add(id(instance))
+    try:
+        return copy.deepcopy(instance)
+    except Exception as error:  # of the instance's own methods
+        if not repeated:
+            return instance
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"{name} holds {clip(instance)} twice, and it cannot be copied ({reason}); make an instance for each"
+        ) from error
 
 
 def _read_costs(family: str, value: Any) -> dict[str, float]:

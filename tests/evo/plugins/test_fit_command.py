@@ -39,7 +39,7 @@ def test_a_law_is_found_saved_and_printed_in_every_form(energy, capsys):
     assert invoke(["fit", "energy.csv", "--target", "energy", "--units", "header", *FEW]) == 0
     printed = capsys.readouterr().out
     assert "Renamed 'top speed' to top_speed." in printed and "Left out who: text, such as 'r0' in line 2." in printed
-    assert "no name and numbers the rows" in printed
+    assert "Left out column 1 (x1): it names the rows; name it in --columns to keep it." in printed
     assert "48 rows fitted, 12 held out" in printed and "held-out R2" in printed
     assert "mass*top_speed**2" in printed
     saved = load_fit("energy-energy")[0]

@@ -13,9 +13,9 @@ from evo.plugins.formulas.grammar import variable
 from evo.plugins.formulas.laws import feynman, small
 from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.regression import TermColumns
-from evo.plugins.formulas.rules import FormulaRules, read_functions
+from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.simplify import prune, simplify
-from evo.plugins.formulas.units import is_consistent, parse_unit
+from evo.plugins.formulas.units import is_consistent, is_unit, parse_unit
 from evo.plugins.formulas.writing import plain_names, to_latex, to_python, to_sympy
 
 NAMES = ("a", "b")
@@ -174,11 +174,41 @@ def test_columns_have_different_names_that_formulas_can_write():
             ("°", "rad"),
         ),
         *(("W/(m² K)", "W*m**-2*K**-1"), ("°C", "℃"), ("°F", "degF"), ("CO2", "CO2"), ("$/kg", "dollar/g")),
+        *(
+            ("Nm", "J"),
+            ("kNm", "J"),
+            ("kWh", "J"),
+            ("mAh", "C"),
+            ("mPas", "Pa*s"),
+            ("VA", "W"),
+            ("Bq", "Hz"),
+            ("Gy", "J/kg"),
+        ),
+        *(("l", "m^3"), ("mL", "m^3"), ("d", "s"), ("in", "m"), ("lb/in^2", "Pa*s^2/m"), ("psi", "Pa"), ("as", "s")),
+        *(("m^1/2", "m^0.5"), ("m1/2", "m^(1/2)"), ("MPa m^1/2", "Pa*m**0.5"), ("m^-1/2", "m**-0.5"), ("m/2", "m")),
+        *(("deg C", "°C"), ("deg. C", "°C"), ("degrees Celsius", "°C"), ("° F", "°F"), ("°K", "K"), ("/s", "Hz")),
+        *(("s-1", "Hz"), ("m²s⁻¹", "m^2/s"), ("km/h", "mph"), ("rpm", "Hz"), ("kg m^-3", "kg/m3"), ("feet", "m")),
     ],
 )
 def test_units_are_read_as_they_are_written(text, same):
     assert parse_unit(text) == parse_unit(same)
     assert parse_unit("°C") not in (parse_unit("K"), parse_unit("°F"))
+
+
+@pytest.mark.parametrize("text", ["t", "l", "d", "x", "dollar", "n", "-1"])
+def test_what_may_be_a_symbol_in_parentheses_is_no_unit(text):
+    assert not is_unit(text)
+
+
+@pytest.mark.parametrize("unit", ["Nm", "flurb", ""])
+def test_a_law_is_not_lost_where_a_unit_is_unknown(unit):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(1, 9, (40, 2))
+    units = (parse_unit("N"), parse_unit("m"), parse_unit(unit))
+    front = search(
+        x, x[:, 0] * x[:, 1], evaluations=2000, rules=FormulaRules(read_functions(DEFAULT_FUNCTIONS), 30, units)
+    )
+    assert front.best.r2 > 1 - 1e-9 and front.best.complexity == (5 if unit == "flurb" else 3), front.best.text
 
 
 def test_a_front_has_no_row_that_gains_nothing():

@@ -52,6 +52,46 @@ def test_costs_are_the_means_of_families_and_lower_is_better(opened):
     )
 
 
+CONSUMING = """
+features = {"hours": "of work", "weight": "price of an hour"}
+jobs = [(2, 1), (1, 3)]
+families = {"calm": [jobs, jobs], "rush": [[(4, 1), (1, 1)]], "all": [jobs, [(4, 1), (1, 1)]]}
+held_out = {"calm": [jobs], "rush": [jobs], "all": [jobs]}
+def simulate(rule, jobs):
+    now = cost = 0
+    while jobs:
+        hours, weight = jobs.pop(min(range(len(jobs)), key=lambda job: rule(*jobs[job])))
+        now += hours
+        cost += weight * now
+    return cost
+"""
+
+
+def test_a_simulator_may_change_an_instance_that_stands_in_two_families(tmp_path):
+    path = tmp_path / "consuming.py"
+    path.write_text(CONSUMING)
+    (problem,) = resolve(str(path))
+    # by hours: 3*1 + 1*3 = 6 for jobs, 1*1 + 1*5 = 6; by -hours: 1*2 + 3*3 = 11, 1*4 + 1*5 = 9
+    assert problem.score("hours").values == (6.0, 6.0, 6.0)
+    assert problem.score("-hours").values == (11.0, 9.0, 10.0)
+    assert problem.score_held_out("-hours").values == (11.0, 11.0, 11.0)
+
+
+def test_an_instance_that_cannot_be_copied_stands_once(tmp_path):
+    path = tmp_path / "generators.py"
+    once = CONSUMING.replace("jobs = [(2, 1), (1, 3)]", "source = (job for job in [(2, 1), (1, 3)])")
+    once = once.replace("def simulate(rule, jobs):", "def simulate(rule, jobs):\n    jobs = list(jobs)")
+    once = once[: once.index("families")] + "families = {FAMILIES}\n" + once[once.index("def simulate") :]
+    path.write_text(once.replace("FAMILIES", '"calm": [source]'))
+    (problem,) = resolve(str(path))
+    assert problem.score("hours").values == (6.0,)
+    path.write_text(once.replace("FAMILIES", '"calm": [source], "all": [source]'))
+    with pytest.raises(
+        ScorerFault, match="families holds .* twice, and it cannot be copied .*make an instance for each"
+    ):
+        resolve(str(path))[0].score("hours")
+
+
 def test_an_answer_that_is_no_rule_fails(opened):
     score = opened().score("work + weight")
     assert score.error.startswith("there is no variable 'weight'; there is work, value") and score.fitness == 0.0

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from email.utils import formatdate
+from types import SimpleNamespace
 from typing import Any
 
+import openai
 import pytest
-from support.completion_server import FAULTS, CompletionServer, hosted_server, mixed, program_of, scripted
+from support.completion_server import (
+    FAULTS,
+    CompletionServer,
+    completion_server,
+    hosted_server,
+    mixed,
+    program_of,
+    scripted,
+    send,
+)
 
 from problems.types import Prompt, Rollout, ScoredRollout, Unanswered, prompt_tokens
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import load_policy
+from vpo.servers.client import retry_after
 from vpo.servers.policy import ServedPolicy
 
 PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
 
 
-def sampling(server: CompletionServer, options: str, work: Callable[[ServedPolicy], Awaitable[Any]]) -> Any:
+def sampling(
+    server: CompletionServer, options: str, work: Callable[[ServedPolicy], Awaitable[Any]], n: str = "off"
+) -> Any:
     async def run() -> Any:
-        policy = load_policy(f"{server.address}?n=off&{options}", max_tokens=400)
+        policy = load_policy(f"{server.address}?n={n}&{options}", max_tokens=400)
         assert isinstance(policy, ServedPolicy)
         try:
             return await work(policy)
@@ -125,3 +141,152 @@ def test_all_faults_mixed_every_token_that_is_charged_is_counted() -> None:
         assert spent(groups) == (server.books.prompt_tokens, server.books.completion_tokens)
         assert cost == pytest.approx(server.books.cost(1, 4))
     assert len(groups) > 50 and set(server.played) == {"", *FAULTS}
+
+
+def replies(*choices: dict[str, Any], status: int = 200, **body: Any) -> Callable[[Any], None]:
+    """A fault: this reply in place of the server's own."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 20}
+    numbered = [{"index": index, "finish_reason": "stop", **choice} for index, choice in enumerate(choices)]
+    return lambda handler: send(handler, status, {"choices": numbered, "usage": usage, **body})
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason", "text"),
+    [
+        ({"message": {"content": None, "reasoning_content": "So: x"}}, Unanswered.REASONING, "So: x"),
+        ({"message": {"content": "", "reasoning": "So"}, "finish_reason": "length"}, Unanswered.CUT, "So"),
+        ({"message": {"content": ""}, "finish_reason": "content_filter"}, Unanswered.FILTERED, ""),
+        ({"message": {"content": "half"}, "finish_reason": "content_filter"}, Unanswered.FILTERED, "half"),
+        ({"message": {"tool_calls": [CALL]}, "finish_reason": "tool_calls"}, Unanswered.CALL, "[{'name': 'f', '"),
+        ({"message": {"content": None, "refusal": "I must not."}}, Unanswered.REFUSED, "I must not."),
+        ({"message": {"content": "x", "refusal": None, "tool_calls": None}}, None, "x"),
+        ({"message": {"content": "x", "tool_calls": [CALL]}, "finish_reason": "tool_calls"}, None, "x"),
+    ],
+)
+def test_what_a_server_withholds_is_named_with_its_text(choice: Any, reason: Any, text: str) -> None:
+    with hosted_server(scripted()) as server:
+        server.manners.faults = [replies(choice)]
+        (rollout,) = group(server)
+    assert ScoredRollout(rollout, ()).unanswered is reason
+    assert rollout.text.replace('"', "'").startswith(text)
+
+
+def test_an_answer_that_a_reasoning_parser_took_is_read_if_the_model_was_told_not_to_think() -> None:
+    taken = {"message": {"content": None, "reasoning_content": "<answer_1>x</answer_1>"}}
+    with completion_server(engine="vllm", gives_ids=False) as server:
+
+        async def work(policy: ServedPolicy) -> list[Rollout]:
+            server.manners.faults = [replies(taken)]
+            return (await policy.sample([PROMPT], rollouts=1, answers=1, seed=3))[0]
+
+        (rollout,) = sampling(server, "logprobs=off", work)
+    assert server.requests[-1]["chat_template_kwargs"] == {"enable_thinking": False}
+    assert rollout.text == "<answer_1>x</answer_1>" and rollout.withheld is None
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "requests"),
+    [
+        (429, "is rate-limiting .429.: too much; lower .concurrency=, or evo resume later", 2),
+        (502, "failed, asked 2 times: 502 too much; look at the server", 2),
+        ("529", "failed, asked 2 times: 529 too much", 2),
+        (401, "refuses the key: too much; set OPENAI_API_KEY", 1),
+        (400, "refuses the request: 400 too much", 1),
+        ("model_error", "an unreadable reply 2 times: an error: too much", 2),
+    ],
+)
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_error_inside_a_reply_is_handled_as_its_code_says(inside: bool, code: Any, said: str, requests: int) -> None:
+    error = {"code": code, "message": "too much"}
+    choice = {"message": {"content": "half"}, "finish_reason": "error", "error": error}
+    with hosted_server(scripted()) as server:
+
+        async def work(policy: ServedPolicy) -> Any:
+            before = len(server.requests)
+            server.manners.plan = scripted(after=replies(choice) if inside else replies(choices=None, error=error))
+            with pytest.raises(PolicyUnavailable, match=said):
+                await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
+            return len(server.requests) - before
+
+        assert sampling(server, "retries=1", work) == requests
+
+
+def test_the_choices_beside_one_that_failed_are_kept() -> None:
+    good, bad = (
+        {"message": {"content": "good"}},
+        {"message": {"content": ""}, "error": {"code": 502, "message": "idle"}},
+    )
+    with hosted_server(scripted()) as server:
+
+        async def work(policy: ServedPolicy) -> list[Rollout]:
+            server.manners.faults = [replies(good, bad, good)]
+            (found,) = await policy.sample([PROMPT], rollouts=3, answers=1, seed=3)
+            assert policy.servers[0].takes_n
+            return found
+
+        found = sampling(server, "retries=1", work, n="auto")
+    assert [rollout.text for rollout in found][:2] == ["good", "good"] and found[2].text.startswith("```python")
+
+
+def test_the_tokens_of_a_reply_without_choices_are_counted() -> None:
+    with hosted_server(scripted()) as server:
+        server.manners.faults = [replies()]
+        assert spent([group(server)]) == (100, 20)
+
+
+REFUSALS = {
+    "Gemma's template": (400, "System role not supported"),
+    "as a fault of the template": (500, "System role not supported"),
+    "OpenAI's": (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
+    "Google's": (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
+    "Mistral's template": (400, "Only user and assistant roles are supported!"),
+    "alternating roles": (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_system_message_that_is_refused_goes_into_the_user_s_in_every_request_in_flight(refusal: str) -> None:
+    status, said = REFUSALS[refusal]
+
+    def refuse(server: CompletionServer, handler: Any, body: dict[str, Any]) -> bool:
+        if body["messages"][0]["role"] != "system":
+            return False
+        time.sleep(0.1)  # so that all of them are in flight
+        send(handler, status, {"error": {"message": said}})
+        return True
+
+    with hosted_server(scripted(), refuse=refuse) as server:
+
+        async def work(policy: ServedPolicy) -> list[list[Rollout]]:
+            groups = await policy.sample([PROMPT] * 4, rollouts=2, answers=1, seed=3)
+            assert policy.servers[0].takes_n
+            return groups
+
+        groups = sampling(server, "retries=0", work, n="auto")
+    assert all(rollout.text and not rollout.fault for group in groups for rollout in group)
+    folded = [{"role": "user", "content": "Be brief.\n\nWrite a line."}]
+    assert [body["messages"] for body in server.requests].count(folded) == 4
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "70"}, 70.0),
+        ({"retry-after": "1", "retry-after-ms": "250"}, 0.25),
+        ({"retry-after": formatdate(1_000_090, usegmt=True)}, 90.0),
+        ({"retry-after": "soon"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_the_pause_that_a_server_asks_for(
+    headers: dict[str, str], seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_000_000.0)
+    client = openai.AsyncOpenAI(api_key="none")
+    answer = SimpleNamespace(headers=headers)
+    assert retry_after(answer) == seconds
+    if seconds:
+        assert client._parse_retry_after_header(answer.headers) == seconds  # type: ignore[arg-type]
