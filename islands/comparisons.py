@@ -76,6 +76,12 @@ def comparison_names(store: Store) -> list[str]:
     return [str(name) for (name,) in store.rows(query.order_by(func.max(Run.c.id).desc()))]
 
 
+def rivals_of(store: Store, runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """The runs that `evo verify` made to verify these."""
+    names = {run.name for run in runs}
+    return [run for run in store.runs() if run.verifies in names]
+
+
 def runs_named(store: Store, name: str) -> list[RunRecord]:
     """The runs of the comparison of that name, or the one run of that name. Raises UnknownRun, with close names."""
     runs = store.runs(comparison=name)
@@ -84,7 +90,7 @@ def runs_named(store: Store, name: str) -> list[RunRecord]:
     try:
         return [store.run(name)]
     except UnknownRun:
-        single = [run.name for run in store.runs() if run.comparison is None]
+        single = [run.name for run in store.runs() if run.comparison is None and run.verifies is None]
         names = comparison_names(store) + single[::-1]
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     other = f"; it has {shown}" if names else "; it holds no runs yet"

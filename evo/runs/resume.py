@@ -18,7 +18,7 @@ from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun
-from evo.search.defaults import to_stored
+from evo.search.defaults import resolve_iterations, to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
 from islands.comparisons import runs_named
@@ -107,6 +107,7 @@ async def relaunch(
             raise BadInput(f"run {name} gets its answers from a Python program: evo.Search.resume({name!r})")
         # 2) resolve the problems, load the policies
         opened.load(config)
+        opened.config = config = resolve_iterations(config, opened.problems)  # an older evo did not store them
         # 3) become its writer; check that its problems and their scorers are unchanged
         store.lease(run.id, take_over)
         if records := store.problems(run.id):
@@ -116,7 +117,7 @@ async def relaunch(
         else:  # planned, or killed between its creation and its seeds
             await opened.add_problems(await opened.score_seeds(opened.problems, db))
         # 4) record that it continues
-        if changes.settings:
+        if config != before:
             with store.begin() as transaction:
                 store.set_config(run.id, to_stored(config, config.problems), transaction)
         # a killed process left a period of work without an end; the time after it does not count
