@@ -12,7 +12,7 @@ from sqlalchemy import func, insert, or_, select
 
 from islands.errors import RunExists, UnknownRun
 from islands.names import check_name, readable_name
-from islands.schema import Run
+from islands.schema import Problem, Run
 from islands.store import Store
 from islands.types import RunRecord
 from problems.address import did_you_mean
@@ -74,6 +74,13 @@ def comparison_names(store: Store) -> list[str]:
     """Every comparison, the last begun first."""
     query = select(Run.c.comparison).where(Run.c.comparison.is_not(None)).group_by(Run.c.comparison)
     return [str(name) for (name,) in store.rows(query.order_by(func.max(Run.c.id).desc()))]
+
+
+def begun_run(store: Store, comparison: str) -> RunRecord | None:
+    """A run of a comparison whose search has begun; None before the first."""
+    query = select(Run.c.name).join(Problem, Problem.c.run_id == Run.c.id).where(Run.c.comparison == comparison)
+    name = store.scalar(query.order_by(Run.c.id).limit(1))
+    return None if name is None else store.run(name)
 
 
 def rivals_of(store: Store, runs: Sequence[RunRecord]) -> list[RunRecord]:
