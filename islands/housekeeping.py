@@ -77,7 +77,9 @@ def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
     names = {run.name: run_name(name, run.arm or "", run.seed) if run.comparison else name for run in runs}
     rivals = rivals_of(store, runs)
     for rival in rivals:
-        names[rival.name] = check_free(store, names[rival.verifies or ""] + rival.name.removeprefix(str(rival.verifies)))
+        names[rival.name] = check_free(
+            store, names[rival.verifies or ""] + rival.name.removeprefix(str(rival.verifies))
+        )
     with ExitStack() as held:
         for run in (*runs, *rivals):
             held.enter_context(store.lease(run.id))

@@ -117,8 +117,8 @@ def wait_for_run(db: str, name: str) -> None:
 
 
 def choose_run(store: Store) -> str:
-    """The run or comparison to watch: the newest that is running, else the newest of the user's; its name is printed to stderr.
-    Raises NoRuns."""
+    """The run or comparison to watch: the newest that is running, else the newest of the user's; its name is printed to
+    stderr. Raises NoRuns."""
     runs = store.runs()
     if not runs:
         raise NoRuns(f"{store.address}: the database holds no runs yet; start one with: evo run maze:test --limit 10")

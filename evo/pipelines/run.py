@@ -144,9 +144,9 @@ class PipelineRun:
                 for read, ended in record.reads.items():
                     if self.record(read).ended != ended or read in [other.name for other in left]:
                         raise BadInput(f"stage {name} was begun with an older {read}: {remedy}")
-                now = self._inputs(stage) if record.inputs else {}
-                for read, was in record.inputs.items():
-                    if now.get(read, GONE) != was:
+                inputs = self._inputs(stage) if record.inputs else {}
+                for read, before in record.inputs.items():
+                    if inputs.get(read, GONE) != before:
                         what = f"{read} (or a file that it uses)" if Path(read).suffix == ".py" else read
                         raise BadInput(f"{what} has changed since stage {name} was begun: {remedy}")
             for read in stage.reads:
