@@ -131,8 +131,7 @@ def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str)
     if stored is not None:
         if (config.policy, config.problems) != (stored.policy, stored.problems):
             raise BadInput(f"{name} is another run; evo runs rename {name} NEW-NAME makes room for this one")
-        kept = ("iterations", "max_seconds", "verifies")
-        changes = Changes({key: getattr(config, key) for key in kept})
+        changes = Changes(config.model_dump(include={"iterations", "max_seconds", "verifies"}))
         prepare = partial(relaunch, name, db=db, changes=changes)
     if not done:
         outcome = run_search(prepare, driver, db)

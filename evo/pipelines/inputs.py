@@ -1,4 +1,4 @@
-"""The inputs of a stage beside its settings, each with a fingerprint: scorers, weights, stored runs, files.
+"""The inputs of a stage in addition to its settings, each with a fingerprint: scorers, weights, stored runs, files.
 
 A stage that is done was made of them. The fingerprints are those by which a run knows its scorer and a policy its
 version; of a stored run they change with its iterations.

@@ -175,7 +175,7 @@ class PipelineRun:
         return Status.DONE, left
 
     def continues(self, stage: Stage) -> str:
-        """What a stage that goes on has behind it, as "step 8"; "" for one that begins."""
+        """What a stage has done before it continues, as "step 8"; "" for one that begins."""
         if stage.kind in SEARCHES:
             done = self._iterations(stage)
             return f"{done:,} iterations" if done else ""
