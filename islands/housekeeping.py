@@ -37,10 +37,9 @@ def delete_runs(store: Store, runs: Sequence[RunRecord]) -> list[RunRecord]:
 
     A comparison is planned as a whole. If others of its runs stay, a run of it is emptied and waits, so that a resume
     of the comparison searches it again; these runs are returned."""
-    chosen = {run.id for run in runs}
-    emptied = [
-        run for run in runs if run.comparison and {one.id for one in store.runs(comparison=run.comparison)} - chosen
-    ]
+    chosen, comparisons = {run.id for run in runs}, {run.comparison for run in runs} - {None}
+    staying = {name for name in comparisons if {one.id for one in store.runs(comparison=name)} - chosen}
+    emptied = [run for run in runs if run.comparison in staying]
     waiting = [run.id for run in emptied]
     with ExitStack() as held:
         leases = [held.enter_context(store.lease(run.id)) for run in runs]

@@ -142,9 +142,10 @@ def has_best_known(kind: str) -> bool:
 
 
 def is_of_package(address: str) -> bool:
-    """Whether an address names problems that no file of the user's makes or changes."""
+    """Whether an address names problems of this package, which no file of the user's makes or changes."""
     made = _find_named(address.partition(":")[0])
-    return isinstance(made, ProblemFamily) and not made.reads_files
+    ours = type(made).__module__.partition(".")[0] in ("problems", "evo")
+    return isinstance(made, ProblemFamily) and ours and not made.reads_files
 
 
 def describe_sets() -> list[dict[str, Any]]:

@@ -148,7 +148,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         f"{run.name}: {run.status}{why}, started {format_time(run.created)}, seed {run.seed}, commit {run.commit}"
     )
     console.print(run.command, style="dim", soft_wrap=True)
-    if run.config["policy"] == ASK_TELL:
+    if run.config.get("policy") == ASK_TELL:
         console.print("its answers come from a Python program, so the seed does not reproduce this run")
     elif lag := run.config.get("lag"):
         console.print(

@@ -69,7 +69,7 @@ def _of_problems(address: str, limit: int | None) -> str:
 
 
 def _of_policy(address: PolicyAddress) -> str:
-    """ "" for a policy that no file of the user's makes, as one on a server or of the hub."""
+    """Empty for a policy that no file of the user's makes, as one on a server or of the hub."""
     try:
         if address.kind == "command":
             words = [Path(word) for word in find_command(address)[1:]]
