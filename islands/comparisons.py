@@ -12,7 +12,7 @@ from sqlalchemy import func, insert, or_, select
 
 from islands.errors import RunExists, UnknownRun
 from islands.names import check_name, readable_name
-from islands.schema import Run
+from islands.schema import Problem, Run
 from islands.store import Store
 from islands.types import RunRecord
 from problems.address import did_you_mean
@@ -76,6 +76,19 @@ def comparison_names(store: Store) -> list[str]:
     return [str(name) for (name,) in store.rows(query.order_by(func.max(Run.c.id).desc()))]
 
 
+def begun_run(store: Store, comparison: str) -> RunRecord | None:
+    """A run of a comparison whose search has begun; None before the first."""
+    query = select(Run.c.name).join(Problem, Problem.c.run_id == Run.c.id).where(Run.c.comparison == comparison)
+    name = store.scalar(query.order_by(Run.c.id).limit(1))
+    return None if name is None else store.run(name)
+
+
+def rivals_of(store: Store, runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """The runs that `evo verify` made to verify these."""
+    names = {run.name for run in runs}
+    return [run for run in store.runs() if run.verifies in names]
+
+
 def runs_named(store: Store, name: str) -> list[RunRecord]:
     """The runs of the comparison of that name, or the one run of that name. Raises UnknownRun, with close names."""
     runs = store.runs(comparison=name)
@@ -84,7 +97,7 @@ def runs_named(store: Store, name: str) -> list[RunRecord]:
     try:
         return [store.run(name)]
     except UnknownRun:
-        single = [run.name for run in store.runs() if run.comparison is None]
+        single = [run.name for run in store.runs() if run.comparison is None and run.verifies is None]
         names = comparison_names(store) + single[::-1]
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     other = f"; it has {shown}" if names else "; it holds no runs yet"

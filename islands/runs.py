@@ -109,8 +109,8 @@ class RunOverview:
         return own_fitness(self.searches[0].record.metrics, mean) if len(self.searches) == 1 else mean
 
 
-def overview(store: Store) -> list[RunOverview]:
-    """Every run, oldest first."""
+def overview(store: Store, *, rivals: bool = False) -> list[RunOverview]:
+    """Every run, oldest first. rivals: also those that `evo verify` made"""
     g = PromptGroup.c
     sums = select(g.problem_id, func.count(), func.sum(g.tokens), func.sum(g.cost)).group_by(g.problem_id)
     spent = {problem: (groups, int(tokens), float(cost)) for problem, groups, tokens, cost in store.rows(sums)}
@@ -124,7 +124,8 @@ def overview(store: Store) -> list[RunOverview]:
         searches.setdefault(row.run_id, []).append(line)
     of_candidates = select(Problem.c.run_id, func.count()).join(Candidate, Candidate.c.problem_id == Problem.c.id)
     candidates = {run: count for run, count in store.rows(of_candidates.group_by(Problem.c.run_id))}
-    return [RunOverview(run, tuple(searches.get(run.id, ())), candidates.get(run.id, 0)) for run in store.runs()]
+    runs = [run for run in store.runs() if rivals or run.verifies is None]
+    return [RunOverview(run, tuple(searches.get(run.id, ())), candidates.get(run.id, 0)) for run in runs]
 
 
 def fittest_records(lines: Sequence[RunOverview]) -> list[ProblemRecord]:

@@ -41,6 +41,11 @@ class RunRecord:
     created: float
     updated: float
 
+    @property
+    def verifies(self) -> str | None:
+        """The run that `evo verify` made this one for; None for a run of the user's."""
+        return self.config.get("verifies")
+
 
 @dataclass(frozen=True)
 class ProblemRecord:

@@ -19,6 +19,8 @@ from typing import Any
 from problems.python_syntax import parse_source
 
 _SKIPPED_FOLDERS = ("__pycache__", "openevolve_output")
+_PIPELINE = (".lock", "pipeline.json")
+"""The files of a folder that `evo pipeline` writes. It holds results, which change as scores are made."""
 
 
 def fingerprint_of(*parts: object) -> str:
@@ -49,8 +51,12 @@ def files_fingerprint(folder: Path, files: Iterable[Path], *parts: object) -> st
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Every file in `folder` and its subfolders, except hidden ones, byte code and OpenEvolve's output."""
+    """Every file in `folder` and its subfolders, except hidden ones, byte code and the output of OpenEvolve and of
+    pipelines."""
     for place, folders, names in os.walk(folder):
+        if Path(place) != folder and set(_PIPELINE) <= set(names):
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
         for name in names:
             file = Path(place, name)

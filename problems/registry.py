@@ -141,6 +141,13 @@ def has_best_known(kind: str) -> bool:
     return made.has_best_known if isinstance(made, ProblemFamily) else True
 
 
+def is_of_package(address: str) -> bool:
+    """Whether an address names problems of this package, which no file of the user's makes or changes."""
+    made = _find_named(address.partition(":")[0])
+    ours = type(made).__module__.partition(".")[0] in ("problems", "evo")
+    return isinstance(made, ProblemFamily) and ours and not made.reads_files
+
+
 def describe_sets() -> list[dict[str, Any]]:
     """Every named set as a dict of problems.family.ProblemSet's fields, then every other registered name."""
     rows: list[ProblemSet] = []

@@ -62,8 +62,9 @@ class SearchPrompt:
 
     problem: the problem's name; iteration: its place among the problem's iterations; island: where answers will live
     text, system: the request and the system message, as a language model would get them
-    parent: the answer to improve, with its text, fitness, rewards and feedback; None if the prompt shows none
-    inspirations: other good answers that the prompt shows
+    parent: the answer to improve, with its text, fitness, rewards and feedback; the seed answer at first. A share
+        `fresh` of the texts does not show it; the record of their answers is without a parent
+    inspirations: other good answers that the text shows
     """
 
     problem: str
@@ -71,7 +72,7 @@ class SearchPrompt:
     island: int
     text: str
     system: str
-    parent: Candidate | None
+    parent: Candidate
     inspirations: tuple[Candidate, ...]
     source: Iteration = field(repr=False, compare=False)
     asked_at: float = field(default_factory=time.perf_counter, repr=False, compare=False)
@@ -162,8 +163,8 @@ class Session:
             }
             self._open.add(iteration)
             place = (iteration.problem_run.name, iteration.number, iteration.island)
-            inspirations = tuple(others.values())
-            prompts.append(SearchPrompt(*place, prompt.user, prompt.system, shown.parent, inspirations, iteration))
+            parent, inspirations = iteration.parent or iteration.problem_run.population.first, tuple(others.values())
+            prompts.append(SearchPrompt(*place, prompt.user, prompt.system, parent, inspirations, iteration))
         return prompts
 
     async def tell(
@@ -289,6 +290,17 @@ def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
             f"{problem.name} has the objectives {', '.join(problem.objectives)}: give a mapping or a problems.Score"
         )
     return score_of(problem, {problem.objectives[0]: given_score})
+
+
+def _by_answer(scores: Any) -> list[GivenScore]:
+    """The scores of one prompt's answers: a list, an array or a column of them, or a single one."""
+    if isinstance(scores, Mapping | str):
+        return [scores]  # type: ignore[list-item]  # a text is refused as no number
+    try:
+        len(scores)
+    except TypeError:  # a number, or an array without a dimension
+        return [scores]
+    return list(scores)
 
 
 def _number(given: Any) -> float:
@@ -458,7 +470,7 @@ class Search:
         Args:
             prompts: of this search, each told once, in any order.
             answers: for each prompt its answer, or a list of its answers.
-            scores: of the same shape, if they are known; without them the problem's scorer scores.
+            scores: of the same shape, as lists or arrays, if they are known; without them the problem's scorer scores.
             operator: a name for the author of the answers, for the record.
 
         Returns:
@@ -475,7 +487,7 @@ class Search:
             raise ValueError(f"{len(prompts)} prompts and answers to {len(by_prompt)}")
         known: list[list[GivenScore] | None] = [None] * len(by_prompt)
         if scores is not None:
-            known = [list(score) if isinstance(score, Sequence) else [score] for score in scores]
+            known = [_by_answer(score) for score in scores]
             counts = [len(score or ()) for score in known]
             if counts != [len(each) for each in by_prompt]:
                 raise ValueError(

@@ -93,7 +93,7 @@ def verify_run(
     asked = math.ceil((total.groups or total.answers or 1) / count)
     iterations = min(asked, math.ceil(max_answers / each / len(subjects)) if max_answers else asked)
     addresses = [subject.record.address for subject in subjects]
-    budget = {"iterations": iterations, "max_seconds": max_seconds, "problems": addresses}
+    budget = {"iterations": iterations, "max_seconds": max_seconds, "problems": addresses, "verifies": name}
     runs, notes = dict[str, str](), list[str]()
     if tune:
         kept = config.model_dump(include={"scorer", "sandbox", "seed", "scoring_workers"})
@@ -131,7 +131,7 @@ def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str)
     if stored is not None:
         if (config.policy, config.problems) != (stored.policy, stored.problems):
             raise BadInput(f"{name} is another run; evo runs rename {name} NEW-NAME makes room for this one")
-        changes = Changes({"iterations": config.iterations, "max_seconds": config.max_seconds})
+        changes = Changes(config.model_dump(include={"iterations", "max_seconds", "verifies"}))
         prepare = partial(relaunch, name, db=db, changes=changes)
     if not done:
         outcome = run_search(prepare, driver, db)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import dropwhile
 from pathlib import Path
 
 import click
@@ -115,7 +116,9 @@ def import_(source: str, problem: str, name: str | None, scoring: str, sandbox: 
         _check_scored(path, programs, scores, subject)
     config = resolve_settings(config, [subject])
     islands = max(program.island for program in programs) + 1
-    config = parse(RunConfig, {**config.model_dump(exclude_unset=True), "population": {"islands": islands}}, source)
+    asked = len(list(dropwhile(lambda program: program.parent is None, programs)))  # those before are its seeds
+    decided = {"population": {"islands": islands}, "iterations": max(1, asked)}
+    config = parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, source)
     with Store.open(db) as store:
         if name is not None:
             check_free(store, name)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from evo.cli.options import json_option, open_console, print_json, print_table
+from evo.cli.options import format_arguments, json_option, open_console, print_json, print_table
 from evo.errors import INTERRUPTED, BadInput
 from evo.pipelines.file import SEARCHES, Pipeline, Stage, read_pipeline
 from evo.pipelines.run import PipelineRun, StageRecord, Status
@@ -42,8 +42,9 @@ def pipeline(
     """Do the stages of FILE.yaml in order: train, evaluate, search, compare, report.
 
     Each stage has a name, its kind, and the keys of its command's --config file; ${STAGE} is the result of an earlier
-    stage. Finished stages are not done again: after Ctrl-C, a crash or a failure the same command continues. Stages
-    print lines; evo watch shows a search on a screen.
+    stage. Finished stages are not done again: after Ctrl-C, a crash or a failure the same command continues. If a
+    setting or an input of a begun stage has changed, as its scorer or its weights, the command refuses. Stages print
+    lines; evo watch shows a search or a training on a screen.
 
     \b
     evo pipeline maze.yaml --dry-run
@@ -60,10 +61,11 @@ def pipeline(
     again = ["evo", "pipeline", file, *(["-o", output] if output else []), *(["--db", hide_password(db)] if db else [])]
 
     def report(stage: Stage, record: StageRecord) -> None:
-        number = list(read.stages).index(stage.name) + 1
-        console.print(
-            f"[{number}/{len(read.stages)}] {stage.name}: {stage.kind} {_VERBS[record.state]}", highlight=False
-        )
+        number, verb = list(read.stages).index(stage.name) + 1, _VERBS[record.state]
+        if record.state is Status.BEGUN:
+            verb = f"continues after {done}" if (done := run.continues(stage)) else verb
+            verb += f"; {command}" if (command := _watch(run, stage)) else ""
+        console.print(f"[{number}/{len(read.stages)}] {stage.name}: {stage.kind} {verb}", highlight=False)
 
     outcome, left = run.run(chosen, quiet=as_json, report=report)
     _print(console, _describe(run, left, chosen, outcome), as_json, shlex.join(again))
@@ -71,6 +73,13 @@ def pipeline(
         if record.state is Status.FAILED:
             print(f"evo: stage {name} failed: {record.reason}", file=sys.stderr)
     return {Status.DONE: 0, Status.FAILED: 1, Status.INTERRUPTED: INTERRUPTED}[outcome]
+
+
+def _watch(run: PipelineRun, stage: Stage) -> str:
+    """The command that shows a stage while it works; "" if none does."""
+    if stage.kind in SEARCHES:
+        return f"evo watch {format_arguments(run.result(stage), run.db)}"
+    return f"evo watch {shlex.quote(run.result(stage))}" if stage.kind == "train" else ""
 
 
 def _choose(read: Pipeline, only: Sequence[str], first: str | None) -> list[str]:

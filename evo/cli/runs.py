@@ -16,26 +16,28 @@ from evo.errors import BadInput
 from evo.search.status import format_time
 from evo.tui.numbers import common_prefix
 from evo.values import write_number
-from islands.comparisons import runs_named
+from islands.comparisons import rivals_of, runs_named
 from islands.housekeeping import delete_runs, rename_runs
 from islands.names import hide_password
 from islands.runs import RunOverview, by_comparison, fittest_records, mean_best, overview
 from islands.store import Store
 from islands.training import checkpoints
+from problems.address import name_few
 
 SHOWN = 20
 
 
 @click.group(invoke_without_command=True)
+@click.option("--all", "rivals", is_flag=True, help="List also the runs that evo verify made.")
 @db_option
 @json_option
 @click.pass_context
-def runs(context: click.Context, db: str, as_json: bool) -> None:
+def runs(context: click.Context, rivals: bool, db: str, as_json: bool) -> None:
     """List the runs in a database; delete or rename them; upgrade the database."""
     if context.invoked_subcommand is not None:
         return
     with Store.open(db, read_only=True) as store:
-        lines = overview(store)
+        lines = overview(store, rivals=rivals)
     if as_json:
         print_json([_to_dict(line) for line in reversed(lines)])
         return
@@ -97,17 +99,22 @@ def _choose_db(context: click.Context, db: str) -> str:
 @db_option
 @click.pass_context
 def delete(context: click.Context, names: tuple[str, ...], yes: bool, db: str) -> None:
-    """Delete RUN, a run or a comparison with all its runs, from the database, with all its iterations and answers. A
-    run that is being written is refused. Checkpoints that it trained are kept."""
+    """Delete RUN, a run or a comparison with all its runs, from the database, with all its iterations and answers, and
+    with the runs that evo verify made for it. A run that is being written is refused. Checkpoints that it trained are
+    kept. evo resume searches a deleted run of a comparison again."""
     with Store.open(_choose_db(context, db), must_exist=True) as store:
-        run_ids = {run.id for name in dict.fromkeys(names) for run in runs_named(store, name)}
-        chosen = [line for line in overview(store) if line.run.id in run_ids]
+        found = [run for name in dict.fromkeys(names) for run in runs_named(store, name)]
+        run_ids = {run.id for run in (*found, *rivals_of(store, found))}
+        chosen = [line for line in overview(store, rivals=True) if line.run.id in run_ids]
         what = f"{len(chosen)} run{'s' * (len(chosen) != 1)} with {sum(line.groups for line in chosen):,} iterations"
         if not yes:
             _confirm(chosen, f"Delete {what} from {store.address}?")
         saved = [place for line in chosen for place in checkpoints(store, line.run.id)]
-        delete_runs(store, [line.run for line in chosen])
+        emptied = delete_runs(store, [line.run for line in chosen])
     click.echo(f"deleted {what}")
+    for comparison in dict.fromkeys(run.comparison for run in emptied):
+        again = name_few([run.name for run in emptied if run.comparison == comparison], 3)
+        click.echo(f"evo resume {comparison} searches {again} again")
     if saved:
         click.echo(f"their checkpoints were kept: {saved[-1]}" + (" and others" if len(saved) > 1 else ""))
 

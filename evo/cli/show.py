@@ -41,6 +41,7 @@ from evo.progress.answer import (
 from evo.progress.answer_set import choose_sets
 from evo.progress.model import Progress
 from evo.progress.training import TrainingProgress, is_training
+from evo.runs.preflight import ASK_TELL
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
@@ -147,7 +148,9 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         f"{run.name}: {run.status}{why}, started {format_time(run.created)}, seed {run.seed}, commit {run.commit}"
     )
     console.print(run.command, style="dim", soft_wrap=True)
-    if lag := run.config.get("lag"):
+    if run.config.get("policy") == ASK_TELL:
+        console.print("its answers come from a Python program, so the seed does not reproduce this run")
+    elif lag := run.config.get("lag"):
         console.print(
             f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
         )

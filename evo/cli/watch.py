@@ -117,13 +117,13 @@ def wait_for_run(db: str, name: str) -> None:
 
 
 def choose_run(store: Store) -> str:
-    """The run or comparison to watch: the newest that is running, else the newest; its name is printed to stderr.
-    Raises NoRuns."""
+    """The run or comparison to watch: the newest that is running, else the newest of the user's; its name is printed to
+    stderr. Raises NoRuns."""
     runs = store.runs()
     if not runs:
         raise NoRuns(f"{store.address}: the database holds no runs yet; start one with: evo run maze:test --limit 10")
     running = [run for run in runs if run.status == "running"]
-    chosen = (running or runs)[-1]
+    chosen = (running or [run for run in runs if run.verifies is None] or runs)[-1]
     name = chosen.comparison or chosen.name
     click.echo(f"watching {name}, the newest that is running" if running else f"watching {name}", err=True)
     return name

@@ -90,8 +90,8 @@ class Comparison:
 
     @property
     def iterations(self) -> int:
-        """Planned for each problem."""
-        return max(planned_iterations(run.config) for run in self.runs)
+        """Planned for each problem; the most, if OpenEvolve configs plan different numbers."""
+        return max(max(planned_iterations(run.config)) for run in self.runs)
 
 
 def gather(store: Store, name: str, against: str | None = None, also: Sequence[str] = ()) -> Comparison:

@@ -14,7 +14,7 @@ from evo.config.compare import CLASSIC, CLASSIC_POLICY, CompareConfig, arms_of
 from evo.config.run import load_config
 from evo.errors import BadInput
 from evo.provenance import source_commit
-from evo.search.defaults import resolve_settings, to_stored
+from evo.search.defaults import resolve_iterations, resolve_settings, to_stored
 from evo.search.resources import resolve_problems
 from islands.comparisons import PlannedRun, plan, run_name
 from islands.store import Store
@@ -58,7 +58,8 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
                 own = {"method": arm.train} if isinstance(arm.train, str) else arm.train
                 given["train"] = {**config.training, **own}
             run = load_config(None, {**config.search.model_dump(exclude_unset=True), **given, **prompt})
-            runs.append(PlannedRun(name, seed, to_stored(resolve_settings(run, problems), addresses)))
+            run = resolve_iterations(resolve_settings(run, problems), problems)
+            runs.append(PlannedRun(name, seed, to_stored(run, addresses)))
     return runs
 
 

@@ -159,6 +159,10 @@ class RunConfig(SamplingConfig):
     iterations: Count | None = Field(
         None, description="Iterations per problem; default 100, or an OpenEvolve config's."
     )
+    iterations_each: list[Count] = Field(
+        default_factory=list,
+        description="Iterations of each problem where OpenEvolve configs plan different numbers; evo writes it.",
+    )
     rollouts: Rollouts = Field(1, description="Rollouts per iteration (G).")
 
     max_answers: Count | None = Field(None, description="Stop after this many answers in all; a chain of m counts m.")
@@ -205,6 +209,9 @@ class RunConfig(SamplingConfig):
     scorer: ScorerSettings | None = Field(None, description="The declarations of a scoring function given in Python.")
     policy_changes: list[dict[str, str | int | float]] = Field(
         default_factory=list, description="How evo resume changed the policy's options, oldest first; evo writes it."
+    )
+    verifies: str | None = Field(
+        None, description="The run whose winner this one is measured against; evo verify writes it."
     )
     scoring_resources: dict[str, float] | None = Field(
         None,

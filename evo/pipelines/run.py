@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field
@@ -24,18 +24,22 @@ from evo.config.parse import StrictModel, parse
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
+from evo.pipelines.inputs import GONE, read_inputs
 from evo.tui.child import CommandProcess
 from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
 from islands.engine import parse_address
 from islands.errors import DatabaseUnavailable, NoRuns, UnknownRun
 from islands.names import hide_password
+from islands.runs import group_count
 from islands.store import Store
 from islands.types import RunRecord
+from vpo.policies.address import newest_checkpoint
 
 STATE, LOCK = "pipeline.json", ".lock"
 BUSY_SECONDS = 30.0
 """How long to wait for a run of a process that was killed and has not ended yet."""
+Read = TypeVar("Read")
 LONGEST_PREFIX = 36
 """Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name."""
 
@@ -51,11 +55,12 @@ class Status(StrEnum):
 
 
 class StageRecord(StrictModel):
-    """settings: with which it was begun; ended: when it was done, in seconds since 1970; reads: `ended` of the stages
-    that it read"""
+    """settings: with which it was begun; inputs: fingerprints of what it reads, by name (evo.pipelines.inputs), as it
+    was begun; ended: when it was done, in seconds since 1970; reads: `ended` of the stages that it read"""
 
     state: Status = Status.WAITING
     settings: dict[str, Any] = Field(default_factory=dict)
+    inputs: dict[str, str] = Field(default_factory=dict)
     reads: dict[str, float] = Field(default_factory=dict)
     ended: float = 0.0
     seconds: float = 0.0
@@ -128,6 +133,8 @@ class PipelineRun:
                 )
             if record.state is Status.DONE and not made:
                 record.state = Status.WAITING
+            if record.state is Status.DONE and any(run.status == "waiting" for run in self._runs(stage)):
+                record.state = Status.INTERRUPTED  # runs of the comparison were deleted
             if record.state is not Status.WAITING and made:
                 for key in dict.fromkeys([*record.settings, *stage.given]):
                     was, now = (str(given.get(key, "not given"))[:60] for given in (record.settings, stage.given))
@@ -137,6 +144,11 @@ class PipelineRun:
                 for read, ended in record.reads.items():
                     if self.record(read).ended != ended or read in [other.name for other in left]:
                         raise BadInput(f"stage {name} was begun with an older {read}: {remedy}")
+                inputs = self._inputs(stage) if record.inputs else {}
+                for read, before in record.inputs.items():
+                    if inputs.get(read, GONE) != before:
+                        what = f"{read} (or a file that it uses)" if Path(read).suffix == ".py" else read
+                        raise BadInput(f"{what} has changed since stage {name} was begun: {remedy}")
             for read in stage.reads:
                 if read not in chosen and self.record(read).state is not Status.DONE:
                     raise BadInput(f"stage {name} reads {read}, which is not done and not chosen to be")
@@ -162,27 +174,54 @@ class PipelineRun:
                         return status, left
         return Status.DONE, left
 
+    def continues(self, stage: Stage) -> str:
+        """What a stage has done before it continues, as "step 8"; "" for one that begins."""
+        if stage.kind in SEARCHES:
+            done = self._iterations(stage)
+            return f"{done:,} iterations" if done else ""
+        if stage.kind == "train":
+            matched = re.fullmatch(r"step-0*(\d+)", newest_checkpoint(Path(self.result(stage))).name)
+            return f"step {matched[1]}" if matched else ""
+        return ""
+
+    def _inputs(self, stage: Stage) -> dict[str, str]:
+        return read_inputs(stage.kind, self._values(stage), self.db)
+
+    def _values(self, stage: Stage) -> dict[str, Any]:
+        """The settings of a stage with the results of others in them."""
+        results = {stage.name: self.result(stage) for stage in self.pipeline.stages.values()}
+        replaced: dict[str, Any] = replace_references(dict(stage.given), results.__getitem__)
+        return replaced
+
     def _exists(self, stage: Stage) -> bool:
         return bool(self._runs(stage)) if stage.kind in SEARCHES else Path(self.result(stage)).exists()
 
     def _runs(self, stage: Stage) -> list[RunRecord]:
-        """The stored runs of a search or comparison; none if there is no database yet."""
+        """The stored runs of a search or comparison, none of another stage; none if there is no database yet."""
+        return self._read(stage, lambda store, runs: runs) or []
+
+    def _iterations(self, stage: Stage) -> int:
+        return self._read(stage, lambda store, runs: sum(group_count(store, run.id)[0] for run in runs)) or 0
+
+    def _read(self, stage: Stage, read: Callable[[Store, list[RunRecord]], Read]) -> Read | None:
+        """Something of the stored runs of a search or comparison; None if there are none."""
+        if stage.kind not in SEARCHES:
+            return None
         url = parse_address(self.db)
         if url.drivername == "sqlite" and not Path(str(url.database)).exists():
             folder = Path(str(url.database)).parent
             if not folder.is_dir() and folder.resolve() != self.folder.resolve():
                 raise DatabaseUnavailable(f"{self.db}: there is no directory {folder}")
-            return []
+            return None
         try:
             with Store.open(self.db, read_only=True) as store:
-                return runs_named(store, self.result(stage))
+                return read(store, runs_named(store, self.result(stage)))
         except (UnknownRun, NoRuns):
-            return []
+            return None
 
     def _command(self, stage: Stage) -> list[str]:
         """The arguments of `evo` that do the stage, or the rest of it. Writes its --config file first."""
-        results = {stage.name: self.result(stage) for stage in self.pipeline.stages.values()}
-        values, target = replace_references(dict(stage.given), results.__getitem__), results[stage.name]
+        values, target = self._values(stage), self.result(stage)
         if stage.kind not in SEARCHES:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
         if stage.kind == "report":
@@ -209,7 +248,10 @@ class PipelineRun:
     def _do(self, stage: Stage, quiet: bool, report: Callable[[Stage, StageRecord], None]) -> Status:
         before, began = self.record(stage.name), time.monotonic()
         reads = {name: self.record(name).ended for name in stage.reads}
-        record = StageRecord(state=Status.BEGUN, settings=dict(stage.given), reads=reads, seconds=before.seconds)
+        record = StageRecord(
+            state=Status.BEGUN, settings=dict(stage.given), inputs=self._inputs(stage), reads=reads,
+            seconds=before.seconds,
+        )  # fmt: skip
         self.state.stages[stage.name] = record
 
         def save() -> None:

@@ -616,7 +616,7 @@ class Progress:
             of.name,
             of.runs,
             planned=sum(
-                planned_iterations(record.config) * len(self._all or record.config.get("problems", ()))
+                sum(planned_iterations(record.config, len(self._all or record.config.get("problems", ()))))
                 for record in of.runs
             ),
             totals=sum_totals(run.totals for run in runs),
@@ -628,10 +628,11 @@ class Progress:
         over = np.isfinite(whole.solved_at) & whole.until_solved
         for run in runs:
             over[list(run.failed), run.column] = True
+        planned = np.transpose([planned_iterations(run.record.config, len(over)) for run in runs])
         return replace(
             snapshot,
             groups=int(whole.done.sum()),
-            planned=int(np.where(over, whole.done, [planned_iterations(run.record.config) for run in runs]).sum()),
+            planned=int(np.where(over, whole.done, planned).sum()),
             results=self.results.get(of.name),
             curve=self.curves.get(of.name) if statistics and self.results else None,
             population=self._population(number) if statistics else None,

@@ -18,10 +18,10 @@ from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun
-from evo.search.defaults import to_stored
+from evo.search.defaults import resolve_iterations, to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
-from islands.comparisons import runs_named
+from islands.comparisons import begun_run, runs_named
 from islands.openevolve import POLICY as IMPORTED
 from islands.runs import run_progress, run_totals
 from islands.scorers import record_scorer_change, set_fingerprint
@@ -107,6 +107,7 @@ async def relaunch(
             raise BadInput(f"run {name} gets its answers from a Python program: evo.Search.resume({name!r})")
         # 2) resolve the problems, load the policies
         opened.load(config)
+        opened.config = config = resolve_iterations(config, opened.problems)  # an older evo did not store them
         # 3) become its writer; check that its problems and their scorers are unchanged
         store.lease(run.id, take_over)
         if records := store.problems(run.id):
@@ -114,9 +115,10 @@ async def relaunch(
             await check_scorers(opened, records, changes.accept_change)
             await restore_problems(opened, db)
         else:  # planned, or killed between its creation and its seeds
+            await check_others(opened, changes.accept_change)
             await opened.add_problems(await opened.score_seeds(opened.problems, db))
         # 4) record that it continues
-        if changes.settings:
+        if config != before:
             with store.begin() as transaction:
                 store.set_config(run.id, to_stored(config, config.problems), transaction)
         # a killed process left a period of work without an end; the time after it does not count
@@ -218,6 +220,28 @@ def with_other_options(config: RunConfig, before: RunConfig, sequence: int) -> R
 async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], accept: bool) -> None:
     """Compare each problem's scorer with the stored fingerprint, and store the new one. Raises BadInput if a change is
     not accepted, before anything is written."""
+    now = await _fingerprints(opened, opened.run.name, records, accept)
+    with opened.store.begin() as transaction:
+        for record, new in zip(records, now, strict=True):
+            if record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
+                set_fingerprint(record.id, new, transaction)
+            elif record.fingerprint != new:
+                record_scorer_change(record.id, record.fingerprint, new, transaction)
+
+
+async def check_others(opened: OpenRun, accept: bool) -> None:
+    """Compare the scorers of a run that has not begun with those that other runs of its comparison began with. Raises
+    BadInput if a change is not accepted."""
+    other = None if opened.run.comparison is None else begun_run(opened.store, opened.run.comparison)
+    records = [] if other is None else opened.store.problems(other.id)
+    # a function may keep values of its own, which change as it scores
+    if other is not None and not any(record.address.startswith("score:") for record in records):
+        await _fingerprints(opened, other.name, records, accept)
+
+
+async def _fingerprints(opened: OpenRun, run: str, records: Sequence[ProblemRecord], accept: bool) -> list[str]:
+    """Those of the scorers now. Raises BadInput if one is another than the run's record has, and a change is not
+    accepted."""
     now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in opened.problems])
     changed = [
         record.address for record, new in zip(records, now, strict=True) if record.fingerprint not in (None, new)
@@ -225,12 +249,7 @@ async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], accep
     if changed and not accept:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(
-            f"run {opened.run.name}: the scorer of {changed[0]}{more} has changed since the search. A new run from its "
-            f"answers scores them again: evo run ... --start {opened.run.name}. --accept-change keeps the old scores"
+            f"run {run}: the scorer of {changed[0]}{more} has changed since the search. A new run from its answers "
+            f"scores them again: evo run ... --start {run}. --accept-change keeps the old scores"
         )
-    with opened.store.begin() as transaction:
-        for record, new in zip(records, now, strict=True):
-            if record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
-                set_fingerprint(record.id, new, transaction)
-            elif record.fingerprint != new:
-                record_scorer_change(record.id, record.fingerprint, new, transaction)
+    return now

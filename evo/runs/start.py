@@ -20,8 +20,9 @@ from evo.provenance import source_commit
 from evo.runs.preflight import ASK_TELL, check_new_run, check_price
 from evo.search.core import SearchCore
 from evo.search.defaults import (
-    iterations_for,
+    planned_iterations,
     population_config,
+    resolve_iterations,
     resolve_policy,
     resolve_rollouts,
     resolve_settings,
@@ -140,7 +141,7 @@ class OpenRun:
         formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in self.operators]
         if isinstance(formats[0], TunedFormat):
             formats[0].rollouts = self.operators[0].rollouts
-        iterations = iterations_for(self.config, problem)
+        iterations = planned_iterations(vars(self.config), len(self.problems))[record.index]
         self.problem_runs.append(ProblemRun(problem, record, population, formats, iterations, self.scorer))
 
     def insert_seeds(self, problem_run: ProblemRun, seeds: Seeds, transaction: Transaction) -> None:
@@ -208,7 +209,7 @@ async def launch(
         if len(faults) == len(seeds):
             raise UnusableScorer(str(faults[0]))
         if config.policy != ASK_TELL:
-            iterations = min(iterations_for(opened.config, problem) for problem in opened.problems)
+            iterations = min(planned_iterations(vars(opened.config), len(opened.problems)))
             if iterations < MEANINGFUL:
                 advice = f"use at least {MEANINGFUL}, and 50 to compare two"
                 warnings.warn(f"--iterations {iterations} is too few to judge a policy; {advice}", stacklevel=2)
@@ -226,7 +227,8 @@ async def launch(
 
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """The configuration with the settings that its problems decide."""
-    config = resolve_rollouts(resolve_settings(resolve_policy(config, problems), problems))
+    config = resolve_settings(resolve_policy(config, problems), problems)
+    config = resolve_iterations(resolve_rollouts(config), problems)
     check_price(config.max_cost, [config.policy])
     return config
 

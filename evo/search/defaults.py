@@ -117,13 +117,22 @@ def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
     return PopulationConfig.model_validate({**settings, **given})
 
 
-def planned_iterations(config: Mapping[str, Any]) -> int:
-    """Iterations of each problem, by the config of a stored run."""
-    return int(config.get("iterations") or DEFAULT_ITERATIONS)
+def resolve_iterations(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+    """The iterations that the user left open, as OpenEvolve directories plan them; a run stores them, for its resume
+    and for everything that counts them."""
+    planned = [problem.settings.get("max_iterations") or DEFAULT_ITERATIONS for problem in problems]
+    if config.iterations is not None or config.iterations_each or not planned:
+        return config
+    same = len(set(planned)) == 1
+    return config.model_copy(update={"iterations": planned[0]} if same else {"iterations_each": planned})
 
 
-def iterations_for(config: RunConfig, problem: Problem) -> int:
-    return config.iterations or problem.settings.get("max_iterations") or DEFAULT_ITERATIONS
+def planned_iterations(config: Mapping[str, Any], problems: int | None = None) -> list[int]:
+    """Iterations of each problem, by the config of a run. problems: how many; by default those that the config names"""
+    count = max(1, len(config.get("problems") or ())) if problems is None else problems
+    if not config.get("iterations") and (each := config.get("iterations_each")):
+        return [*each, *[DEFAULT_ITERATIONS] * count][:count]
+    return [int(config.get("iterations") or DEFAULT_ITERATIONS)] * count
 
 
 def workers(config: RunConfig, problems: Sequence[Problem]) -> int:

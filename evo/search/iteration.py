@@ -30,6 +30,7 @@ class Iteration:
 
     sequence: its place in the run's order; number: its place among the iterations of its problem
     island: where its answers will live; selection: what its prompt may show
+    parent: the population's choice, also where the prompt shows only the task; None if it has none to choose
     stream: of the policy's random numbers; rng: the remaining random numbers, for the prompt
     operator: which policy answers
     sampled: gives the rollouts; group: gives the scored group
@@ -40,6 +41,7 @@ class Iteration:
     number: int
     island: int
     selection: Selection
+    parent: Candidate | None
     stream: int
     rng: np.random.Generator
     operator: int
@@ -119,11 +121,12 @@ def draft(
     island = number % problem_run.population.config.islands
     rng = np.random.default_rng([seed, problem_run.record.index, number])
     selection = problem_run.population.select(island, rng)
-    chance = fresh(selection.parent)
+    parent = selection.parent
+    chance = fresh(parent)
     if chance and rng.random() < chance:
         selection = NOTHING_SHOWN
     stream = problem_run.record.index * STREAMS_PER_PROBLEM + number
-    return Iteration(problem_run, sequence, number, island, selection, stream, rng, operator)
+    return Iteration(problem_run, sequence, number, island, selection, parent, stream, rng, operator)
 
 
 async def score_group(iteration: Iteration, operator: Operator, seed: int) -> ScoredGroup:

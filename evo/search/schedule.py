@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evo.config.run import RunConfig
-from evo.search.defaults import DEFAULT_ITERATIONS
+from evo.search.defaults import planned_iterations
 from evo.search.problem_run import ProblemRun
 from islands.population.config import ISLANDS
 from problems.types import ScoredGroup
@@ -103,4 +103,4 @@ def _filling(config: RunConfig, policy: Policy, breadth: int, problems: int) -> 
     """Groups that keep an engine of known size busy, as long as the search stays a search: few in flight for each
     island or problem, and the run some generations deep. 0 if the engine's size is unknown."""
     fills = REFILLS * -(-policy.traits.slots // (config.rollouts or 1))
-    return min(fills, OUTDATED * breadth, (config.iterations or DEFAULT_ITERATIONS) * problems // GENERATIONS)
+    return min(fills, OUTDATED * breadth, sum(planned_iterations(vars(config), problems)) // GENERATIONS)

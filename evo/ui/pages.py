@@ -93,11 +93,13 @@ def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
 def _planned(line: RunOverview, problems: int) -> int:
     """Iterations of a run, as its page counts them: of searches that go no further, those that they have done.
     problems: how many it has, if it has not begun"""
-    iterations, until_solved = planned_iterations(line.run.config), bool(line.run.config.get("until_solved"))
+    config = line.run.config
+    planned = planned_iterations(config, len(line.searches) or problems or len(config.get("problems", ())))
     if not line.searches:
-        return iterations * (problems or len(line.run.config.get("problems", ())))
-    ended = ("failed", "solved") if until_solved else ("failed",)
-    return sum(search.groups if search.record.status in ended else iterations for search in line.searches)
+        return sum(planned)
+    ended = ("failed", "solved") if config.get("until_solved") else ("failed",)
+    searches = zip(line.searches, planned, strict=True)
+    return sum(search.groups if search.record.status in ended else iterations for search, iterations in searches)
 
 
 def _trend(searches: Sequence[SearchOverview]) -> TableCell:

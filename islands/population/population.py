@@ -198,6 +198,12 @@ class Population:
         with self._lock:
             return self._reader.fetch([candidate_id])[0]
 
+    @property
+    def first(self) -> Candidate:
+        """The seed answer. Raises IndexError before it is stored."""
+        with self._lock:
+            return self.candidate(self._memory.columns.ids[0])
+
     def is_seed(self, candidate_id: int) -> bool:
         """Whether the search started from this candidate. Raises KeyError."""
         with self._lock:

@@ -5,7 +5,9 @@ import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+from support.command_line import evo as command
 
 import evo
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists
@@ -137,6 +139,14 @@ def test_a_stored_search_is_stopped_and_resumed():
     assert evo.load_run("mine").summary["groups"] == 10
 
 
+def test_a_search_is_described_as_one_of_a_program(capsys):
+    with evo.Search(Near(), name="mine", iterations=2) as search:
+        search.tell(search.ask(2), ["2", "3"])
+    code, out, _ = command(capsys, "show", "mine")
+    assert code == 0 and "--lag" not in out
+    assert "its answers come from a Python program, so the seed does not reproduce this run" in out
+
+
 def test_a_search_that_goes_away_is_closed():
     search = evo.Search(Near(), name="gone")
     search.tell(search.ask(), ["2"])
@@ -162,6 +172,58 @@ def test_scores_may_be_the_callers():
     with pytest.raises(ValueError, match="close, short: give a mapping"):
         search.tell([prompt], ["c"], [1.0])
     assert search.tell([prompt], ["c"], [{"close": 0, "short": 0, "fitness": -1}])[0].fitness == -1
+
+
+def test_scores_may_be_arrays():
+    search = evo.Search(score=lambda text: float(text), seed_answer="1")
+    first, second, third, fourth = search.ask(4)
+    (both,) = search.tell([first], [["2", "3"]], scores=[np.array([1.5, 2.5])])
+    assert [score.fitness for score in both.scores] == [1.5, 2.5]
+    assert search.tell([second], ["4"], scores=[np.array(7.5)])[0].fitness == 7.5
+    one, two = search.tell([third, fourth], ["5", "6"], scores=np.array([8.5, 9.5]))
+    assert (one.fitness, two.fitness) == (8.5, 9.5)
+    with pytest.raises(ValueError, match="a score is '12'; it must be a finite number"):
+        search.tell(search.ask(), ["7"], scores=["12"])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_caller_has_a_parent_whatever_its_answers_repeat(seed):
+    """The program of the README with three digits, so that answers repeat."""
+    rng = random.Random(seed)
+    search = evo.Search(
+        score=lambda text: abs(float(text) - 2**0.5),
+        directions={"score": "min"},
+        seed_answer="1",
+        iterations=200,
+        seed=seed,
+    )
+    hidden = 0
+    while prompts := search.ask(8):
+        parents = [float(prompt.parent.text) for prompt in prompts]
+        hidden += sum(prompt.source.shown.parent is None for prompt in prompts)
+        search.tell(prompts, [f"{parent + rng.gauss(0, 0.1):.3f}" for parent in parents])
+    assert hidden, "the texts of some prompts show no parent"
+    assert search.best_answer.values["score"] < 0.01
+
+
+@pytest.mark.parametrize("settings", [{"fresh": 1.0}, {"strategy": "scs"}, {"prompt": {"show_parent": False}}])
+def test_the_seed_is_the_parent_at_first(settings):
+    search = evo.Search(Near(), **settings)
+    (prompt,) = search.ask()
+    assert (prompt.parent.text, prompt.parent.fitness) == ("1", pytest.approx(1 - 2**0.5))
+
+
+def test_an_empty_answer_is_a_parent_too():
+    class Short(Near):
+        name = "short"
+
+        def score(self, answer):
+            return Score((1.0 - len(answer) / 10, 0.5), 1.0 - len(answer) / 10)
+
+    search = evo.Search(Short(), fresh=0.0, seed=1)
+    search.tell(search.ask(), [""])
+    parents = [prompt.parent.text for prompt in search.ask(50)]
+    assert "" in parents and set(parents) <= {"", "1"}
 
 
 def test_a_reply_of_a_model_is_read_as_its_prompt_asks():

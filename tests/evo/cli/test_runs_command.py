@@ -5,8 +5,11 @@ import shutil
 
 import pytest
 from support.command_line import evo, refused
+from support.stored_rows import stored_answers
 
 from evo.cli import invoke
+from evo.ui.databases import RunDatabase
+from evo.ui.pages import list_runs
 from islands.store import Store
 
 DB = "sqlite:///evo.db"
@@ -119,3 +122,55 @@ def test_a_candidate_that_a_run_lacks_is_answered_by_those_it_has(compared, caps
     has = json.loads(evo(capsys, "best", run, "--json")[1])[0]["candidate"]
     code, _, said = evo(capsys, "show", run, "99999")
     assert code == 2 and f"no candidate 99999; its best ones are {has}, " in said
+
+
+def answers():
+    return [(row[0], *row[1:5], *row[6:]) for row in stored_answers(DB)]
+
+
+def test_a_deleted_run_of_a_comparison_is_searched_again(compared, capsys):
+    """It waits in its place among the arms, and the resume finds the same answers."""
+    before = answers()
+    assert evo(capsys, "runs", "delete", "cmp/a/s0", "--yes")[:2] == (
+        0,
+        "deleted 1 run with 6 iterations\nevo resume cmp searches cmp/a/s0 again\n",
+    )
+    shown = json.loads(evo(capsys, "runs", "--json")[1])
+    assert {run["name"]: (run["status"], run["groups"]) for run in shown if run["comparison"]} == {
+        "cmp/b/s0": ("done", 6),
+        "cmp/a/s0": ("waiting", 0),
+    }
+    assert evo(capsys, "show", "cmp")[0] == 0 and "1 waiting" in evo(capsys, "runs")[1]
+    code, out, _ = evo(capsys, "resume", "cmp", "--plain")
+    assert code == 0 and "nothing to do" not in out
+    assert answers() == before
+    assert list(json.loads(evo(capsys, "show", "cmp", "--json")[1])["arms"]) == ["a", "b"]
+    assert evo(capsys, "runs", "delete", "cmp/a/s0", "cmp/b/s0", "--yes")[1] == "deleted 2 runs with 12 iterations\n"
+
+
+def test_runs_that_verify_another_are_not_the_users(compared, capsys):
+    long = "a-run-whose-name-is-rather-long"
+    for name in ("cmp/a/s0", long):
+        assert evo(capsys, "verify", name, "--no-tune", "--sample", "--json")[0] == 0
+    own = ["cmp/b/s0", "cmp/a/s0", long]
+
+    def listed(*options):
+        return {run["name"] for run in json.loads(evo(capsys, "runs", *options, "--json")[1])}
+
+    assert listed() == set(own)
+    assert listed("--all") == {*own, "cmp/a/s0-sampled", f"{long}-sampled"}
+    table = evo(capsys, "runs")[1]
+    assert "sampled" not in table and "sampled" in evo(capsys, "runs", "--all")[1]
+    page = str(list_runs(RunDatabase(DB)).values["runs"])
+    assert long in page and "sampled" not in page
+    assert evo(capsys, "watch", "--once")[2] == f"watching {long}\n"
+    assert "did you mean a-run" in refused(capsys, "show", "a-run-whose-name-is-rather-lon")
+    # what is made for a run goes with it
+    assert evo(capsys, "runs", "rename", long, "short")[0] == evo(capsys, "runs", "rename", "cmp", "other")[0] == 0
+    assert listed("--all") == {"other/a/s0", "other/b/s0", "short", "short-sampled", "other/a/s0-sampled"}
+    before = answers()
+    assert evo(capsys, "verify", "short", "--no-tune", "--sample", "--json")[0] == 0
+    assert answers() == before, "it is the same verification"
+    assert evo(capsys, "runs", "delete", "short", "--yes")[1].startswith("deleted 2 runs with ")
+    assert evo(capsys, "runs", "delete", "other/a/s0", "--yes")[1].startswith("deleted 2 runs with ")
+    assert listed("--all") == {"other/a/s0", "other/b/s0"}

@@ -1,6 +1,7 @@
 """Pipelines as they run: in order, each stage once, whatever comes between: a failure, Ctrl-C, kill -9, changes."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from support.child_processes import begin, wait_until
 from support.command_line import evo, refused
 from support.stored_rows import committed_groups, stored_answers
 from support.training_runs import SMALL_POLICY
+
+from vpo.languages.contract import checkpoint_path
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
@@ -223,3 +226,107 @@ def test_two_at_once_in_a_directory_cannot_be(here, capsys):
     finally:
         child.kill()
         child.communicate()
+
+
+SCORER = "import helper  # reads data.json\n" + (
+    "readable = ['.']\nseed_answer = '5'\ndef score(answer):\n    return -abs(float(answer) - helper.GOAL)\n"
+)
+
+
+def refusal(capsys, *arguments):
+    code, _, err = evo(capsys, "pipeline", "p.yaml", *arguments)
+    assert code == 2 and err.count("\n") == 1, err
+    return err
+
+
+@pytest.mark.long
+def test_an_edited_scorer_is_refused_and_never_stands_beside_its_own_results(here, capsys):
+    Path("jobs.py").write_text(SCORER)
+    Path("helper.py").write_text("GOAL = 3\n")
+    written(
+        s="search: {problems: [jobs.py], iterations: 3, policy: 'scripted:mutate'}",
+        c="compare: {problems: [jobs.py], iterations: 3, seeds: 1, baselines: [], processes: 1, "
+        "arms: {a: 'scripted:mutate', b: 'scripted:vary'}}",
+        page="report: {run: '${c}'}",
+    )
+    assert summary(capsys)[0] == 0
+    # the pipeline's own files, which are below the folder that the scorer reads, change nothing
+    assert all(stage["skipped"] for stage in summary(capsys)[1].values())
+    before = groups()
+    Path("helper.py").write_text("GOAL = 4\n")
+    for arguments in ((), ("--dry-run",), ("--only", "s")):
+        assert refusal(capsys, *arguments) == (
+            "evo: jobs.py (or a file that it uses) has changed since stage s was begun: remove run evo-p-s to do it "
+            "again, or name another -o\n"
+        )
+    assert evo(capsys, "runs", "delete", "evo-p-s", "--db", "sqlite:///evo-p/evo.db", "--yes")[0] == 0
+    assert "has changed since stage c was begun: remove run evo-p-c" in refusal(capsys)
+    Path("helper.py").write_text("GOAL = 3\n")
+    assert [stage["skipped"] for stage in summary(capsys)[1].values()] == [False, True, True]
+    assert groups() == before
+
+
+@pytest.mark.long
+def test_a_deleted_run_of_a_comparison_is_searched_again_and_its_readers_are_refused(here, capsys):
+    written(
+        c="compare: {problems: [maze:test], limit: 2, iterations: 3, seeds: 1, baselines: [], processes: 1, "
+        "arms: {a: 'scripted:mutate', b: 'scripted:vary'}}",
+        page="report: {run: '${c}'}",
+    )
+    assert summary(capsys)[0] == 0
+    before = groups()
+    assert evo(capsys, "runs", "delete", "evo-p-c/a/s0", "--db", "sqlite:///evo-p/evo.db", "--yes")[0] == 0
+    assert "stage page was begun with an older c: remove evo-p/reports/page.html" in refusal(capsys)
+    Path("evo-p/reports/page.html").unlink()
+    code, out, _ = evo(capsys, "pipeline", "p.yaml")
+    assert code == 0 and "c: compare continues after 6 iterations; evo watch evo-p-c --db sqlite:///evo-p/evo.db" in out
+    assert groups() == before
+    # a comparison that goes on behind the pipeline's back is another one than the page shows
+    resume = ("resume", "evo-p-c", "--iterations", "4", "--db", "sqlite:///evo-p/evo.db", "--processes", "1", "--plain")
+    assert evo(capsys, *resume)[0] == 0
+    assert "run evo-p-c has changed since stage page was begun: remove evo-p/reports/page.html" in refusal(capsys)
+
+
+@pytest.mark.long
+def test_changed_weights_commands_and_files_are_told_by_name(here, capsys):
+    shutil.copytree(checkpoint_path("base"), "model")
+    Path("grow.py").write_text("import sys; print('1')\n")
+    Path("start.txt").write_text("RRR")
+    stages = {
+        "weights": EVALUATE % "./model",
+        "program": EVALUATE % "command:python grow.py",
+        "begun-from": "search: {problems: [maze:test], limit: 1, iterations: 2, policy: 'scripted:mutate', "
+        "start: [start.txt]}",
+    }
+    written(**stages)
+    assert summary(capsys)[0] == 0
+    changes = {
+        "weights": ("./model", Path("model/model.safetensors")),
+        "program": ("command:python grow.py", Path("grow.py")),
+        "begun-from": ("start.txt", Path("start.txt")),
+    }
+    for stage, (name, file) in changes.items():
+        kept_bytes = file.read_bytes()
+        file.write_bytes(kept_bytes[:-1] + b" ")
+        told = refusal(capsys)
+        assert f"evo: {name}" in told and f" has changed since stage {stage} was begun: remove" in told
+        file.write_bytes(kept_bytes)
+    assert summary(capsys)[0] == 0
+
+
+@pytest.mark.long
+def test_a_stage_says_that_it_continues_and_where_it_can_be_watched(here, capsys):
+    train = f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 400, prompts: 1, "
+    written(vpo=train + "rollouts: 2, save_every: 1}")
+    child = begun()
+    saved = Path("evo-p/policies/vpo/checkpoints")
+    wait_until(lambda: len(list(saved.glob("step-??????/README.md"))) > 1, child)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130, err
+    assert "[1/1] vpo: train begins; evo watch evo-p/policies/vpo\n" in out
+    step = max(int(file.parent.name[-6:]) for file in saved.glob("step-*/README.md"))
+    child = begun()
+    assert f"[1/1] vpo: train continues after step {step}; evo watch evo-p/policies/vpo\n" in child.stdout.readline()
+    child.kill()
+    child.communicate()

@@ -107,3 +107,21 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     assert evo(capsys, "resume", "r", "--accept-change", "--iterations", "7", "--json")[0] == 0
     lines = [line for line in evo(capsys, "show", "r")[1].splitlines() if "the scorer of" in line]
     assert len(lines) == 1 and lines[0].endswith("; accepted, older scores were kept")
+
+
+def test_a_planned_run_of_a_comparison_takes_no_other_scorer_than_its_others(here, capsys):
+    file = here / "goal.py"
+    file.write_text("seed_answer = '5'\ndef score(answer):\n    return -abs(float(answer) - 3)\n")
+    arms = ("--arm", "a=scripted:mutate", "--arm", "b=scripted:vary", "--baseline", "none", "--seeds", "1")
+    assert evo(capsys, "compare", "goal.py", *arms, "--iterations", "3", "--name", "c", "--processes", "1")[0] == 0
+    assert evo(capsys, "runs", "delete", "c/b/s0", "--yes")[0] == 0
+    file.write_text(file.read_text().replace("3)", "2)"))
+    code, _, err = evo(capsys, "resume", "c", "--processes", "1")
+    assert code == 2 and "evo: run c/a/s0: the scorer of " in err and "has changed since the search" in err
+
+    def statuses():
+        return {run["name"]: run["status"] for run in json.loads(evo(capsys, "runs", "--json")[1])}
+
+    assert statuses() == {"c/a/s0": "done", "c/b/s0": "waiting"}
+    assert evo(capsys, "resume", "c", "--processes", "1", "--accept-change")[0] == 0
+    assert statuses() == {"c/a/s0": "done", "c/b/s0": "done"}

@@ -5,7 +5,15 @@ from support.python_problem import PythonProblem
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.defaults import iterations_for, population_config, resolve_policy, resolve_settings, to_stored, workers
+from evo.search.defaults import (
+    planned_iterations,
+    population_config,
+    resolve_iterations,
+    resolve_policy,
+    resolve_settings,
+    to_stored,
+    workers,
+)
 from evo.search.operators import Operator, Operators
 from evo.search.schedule import WindowSize, window_of
 from vpo.policies.contract import PolicyTraits
@@ -48,9 +56,28 @@ def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
     config = RunConfig.model_validate({"population": {"islands": 2}})
     made = population_config(config, problem)
     assert (made.islands, made.migration_interval, made.population_size) == (2, 7, 1000)
-    assert iterations_for(config, problem) == 40
-    assert iterations_for(RunConfig(iterations=9), problem) == 9
-    assert iterations_for(config, Directory()) == 100
+
+
+def test_a_run_stores_the_iterations_that_its_directories_plan():
+    def stored(settings, *directories):
+        config = resolve_iterations(RunConfig.model_validate(settings), directories)
+        return to_stored(config, [f"d{i}" for i in range(len(directories))])
+
+    forty, sixty, other = Directory(max_iterations=40), Directory(max_iterations=60), Directory()
+    for settings, directories, planned in [
+        ({}, [forty], [40]),
+        ({}, [forty, forty], [40, 40]),
+        ({}, [sixty, forty, other], [60, 40, 100]),
+        ({"iterations": 9}, [forty, sixty], [9, 9]),
+        ({}, [other, other], [100, 100]),
+    ]:
+        assert planned_iterations(stored(settings, *directories)) == planned
+    mixed = stored({}, forty, sixty)
+    assert planned_iterations({**mixed, "iterations": 200}) == [200, 200], "a resume's number is of all problems"
+    edited = resolve_iterations(RunConfig.model_validate(mixed), [sixty, other])
+    assert planned_iterations(vars(edited)) == [40, 60], "a run goes on as it was planned"
+    assert planned_iterations({}) == [100], "a run of an older evo"
+    assert planned_iterations({"iterations": 7, "problems": ["a", "b", "c"]}, 2) == [7, 7]
 
 
 @pytest.mark.parametrize(
