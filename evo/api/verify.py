@@ -290,7 +290,7 @@ def _result(name: str, subjects: Sequence[_Subject], runs: Mapping[str, str], no
     told = [note for subject in subjects for note in subject.notes()]
     more = [f"... and {len(told) - 3} more"] if len(told) > 3 else []
     if faults := [error for one in subjects for _, error in one.rows(SEED)[:1] if error]:
-        more.append(f"{len(faults)} of {len(subjects)} seeds fail, which counts 0: {faults[0]}")
+        more.append(f"{len(faults)} of {len(subjects)} seeds fail: {faults[0]}")
     unseen = [] if held_out else ["no held-out cases: the score is of the cases that were searched on"]
     notes = [*told[:3], *more, *notes, *unseen]
     errors = [(one.record.name, error) for one in subjects for _, error in one.rows(WINNER)[:1] if error]

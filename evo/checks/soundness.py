@@ -47,9 +47,7 @@ def check_values(subject: Subject) -> Iterator[Finding]:
     faults = [outcome for outcome in outcomes if outcome.fault]
     if faults:
         kinds = Counter(outcome.fault for outcome in faults).most_common(3)
-        summary = (
-            f"the scorer fails on {len(faults)} of {len(outcomes)} answers; a search gives them 0, with the reason"
-        )
+        summary = f"the scorer fails on {len(faults)} of {len(outcomes)} answers; they count as failed in a search"
         lines = [f"{count} x {kind[:300]}" for kind, count in kinds]
         text = repr(faults[0].answer)
         lines.append(f"for example on the answer {text if len(text) < 120 else text[:110] + '...'}")
@@ -69,8 +67,8 @@ def _below_zero(subject: Subject) -> Finding:
     low = {name: min(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)} if rows else {}
     lines = [f"{name}: down to {value:.4g}" for name, value in low.items() if value < 0]
     if lines:
-        return faulty("negative", "some valid answers score below 0, the score of an answer at fault", lines)
-    return ok("negative", f"nothing is below 0, the score of an answer at fault ({len(rows)} valid answers)")
+        return faulty("negative", "some valid answers count less than an answer at fault, which counts 0", lines)
+    return ok("negative", f"no valid answer counts less than one at fault ({len(rows)} valid answers)")
 
 
 HIGH = 0.8

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from evo.values import write_fitness
 from problems.contract import Problem, Score, ScorerFault
-from problems.scoring import cores
+from problems.scoring import cores, failure_of
 from vpo.policies.mutation import mutate_answer
 
 ROUNDS = 4
@@ -90,7 +90,10 @@ class Subject:
         try:
             checked = score().check(self.problem)
         except ScorerFault as error:
-            fault = " ".join(str(error).split())
+            if error.of_answer and answer != self.seed_answer:
+                checked = failure_of(self.problem, error)
+            else:
+                fault = " ".join(str(error).split())
         outcome = Outcome(answer, checked, fault, time.perf_counter() - began)
         self.asked.append(outcome)
         return outcome

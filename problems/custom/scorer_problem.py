@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from problems.apart import AnswerCalls
 from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault, clip, finite
 from problems.objectives import Objective, describe_directions, is_lower, measure_objectives, score_values
+from problems.python_syntax import defined_names
 from problems.redaction import redact_known, redact_strings
 from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
 from problems.scoring import GPUS, check_resources
@@ -371,7 +372,11 @@ class ScorerProblem(Problem):
     def _raise_fault(self, reply: Mapping[str, Any], when: str = "") -> None:
         if "fault" in reply:
             fault = str(reply["fault"])
-            raise ScorerFault(f"{self._at(reply.get('line'))}: {fault}{when}{self._remedy(fault)}")
+            raised = ScorerFault(f"{self._at(reply.get('line'))}: {fault}{when}{self._remedy(fault)}")
+            missing = reply.get("missing")
+            lacks = f"the answer defines no {missing}" if missing in defined_names(self._seed_text) else ""
+            raised.of_answer = str(reply.get("of_answer", lacks))
+            raise raised
 
     def _remedy(self, raised: str) -> str:
         """What to do if a package is missing, or if the sandbox refused a connection or a file; else ""."""

@@ -87,6 +87,54 @@ def test_a_failure_of_the_answers_own_code_names_its_line(scorer, answer, says):
     assert error.startswith(f"the answer fails, {says}") and error_kind(error) == says.split(": ")[1]
 
 
+FASTEST = """
+import operator
+seed_answer = "def rank(hours):\\n    return hours\\n"
+directions = {"delay": "min"}
+TABLE = {1: 2}
+def run(answer):
+    space = {}
+    exec(answer, space)
+    return space
+def score(answer):
+    space = run(answer)
+    best = min([3, 1], key=lambda job: space["rank"](job))
+    return {"delay": best + (TABLE["x"] if "table" in answer else 0) + 1 / (0 if "zero" in answer else 1)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("def other(hours): return 1", "the answer defines no rank"),
+        ("rank = 3", "a value of a wrong type at line 13 of scorer.py: TypeError: 'int' object is not callable"),
+        ("def rank(hours): return {}", "a value of a wrong type at line 13 of scorer.py: TypeError: '<' not supported"),
+        ("def rank(hours): return 1  # table", ""),
+        ("def rank(hours): return 1  # zero", ""),
+    ],
+)
+def test_an_answer_that_lacks_a_name_or_gives_a_wrong_type_is_at_fault_itself(scorer, answer, says):
+    """The scorer meets the fault in its own line; what only it can have done wrong stays its fault."""
+    problem, told = scorer(FASTEST), []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ((score, _),) = asyncio.run(Scorer(1).score(problem, [answer]))
+    assert score.rewards == (0.0,)
+    if says:
+        assert says in score.error and not told
+    else:
+        assert "the scorer fails on it" in score.error
+        assert str(told[0].message).startswith("an answer counts as failed, because the scorer fails on it: ")
+        assert "scores 0" not in str(told[0].message)
+
+
+@pytest.mark.parametrize("seed", ["def other(hours): return 1", "def rank(hours): return {}"])
+def test_what_fails_on_the_seed_is_the_scorers_with_its_line(scorer, seed):
+    problem = scorer(FASTEST.replace("def rank(hours):\\n    return hours\\n", seed))
+    with pytest.raises(ScorerFault, match=r"scorer\.py, line 13: (KeyError|TypeError)"):
+        problem.score("def rank(hours): return 1")
+
+
 def test_what_the_file_may_declare(scorer):
     problem = scorer(
         "objectives = ('x', 'y')\nweights = {'x': 3, 'y': 1}\ntarget = 2\nanswer_format = 'python'\n"
