@@ -46,6 +46,9 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
         for single in (problem.name for problem in problems if len(problem.metrics) == 1):
             told = f"--set {config.set_size}: {single} has one objective, so the best set is its best answer"
             warnings.warn(told, stacklevel=2)
+    if config.until_solved and all(problem.target is None for problem in problems):
+        told = "--until-solved stops nothing: no problem here has a target; a scorer declares one by `target`"
+        warnings.warn(told, stacklevel=2)
     taken = most_of(problem.resources for problem in problems)
     if taken and config.scoring_resources is None:
         decided["scoring_resources"] = taken

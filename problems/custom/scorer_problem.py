@@ -373,9 +373,10 @@ class ScorerProblem(Problem):
         if "fault" in reply:
             fault = str(reply["fault"])
             raised = ScorerFault(f"{self._at(reply.get('line'))}: {fault}{when}{self._remedy(fault)}")
-            missing = reply.get("missing")
-            lacks = f"the answer defines no {missing}" if missing in defined_names(self._seed_text) else ""
-            raised.of_answer = str(reply.get("of_answer", lacks))
+            if (missing := reply.get("missing")) and missing in defined_names(self._seed_text):
+                raised.of_answer = f"the answer defines no {missing}"
+            elif "of_answer" in reply:
+                raised.of_answer = str(reply["of_answer"])
             raise raised
 
     def _remedy(self, raised: str) -> str:

@@ -52,6 +52,21 @@ def test_costs_are_the_means_of_families_and_lower_is_better(opened):
     )
 
 
+@pytest.mark.parametrize(
+    ("change", "near"),
+    [
+        (("held_out = ", "heldout = "), "held_out"),
+        (("import numpy", "targets = 3\nimport numpy"), "target"),
+        (("import numpy", "weight = [1, 2]\nimport numpy"), "weights"),
+        (("import numpy", "tasks = 'Sort.'\nimport numpy"), "task"),
+    ],
+)
+def test_a_misspelt_declaration_is_refused(opened, change, near):
+    with pytest.raises(BadAddress, match=rf"nothing reads \w+; did you mean {near}\?$"):
+        opened(change)
+    assert opened(("import numpy", "best = due_date = kinds = weighting = 3\nimport numpy")).fault is None
+
+
 def test_an_answer_that_is_no_rule_fails(opened):
     score = opened().score("work + weight")
     assert score.error.startswith("there is no variable 'weight'; there is work, value") and score.fitness == 0.0
