@@ -92,12 +92,12 @@ def check_trivial(subject: Subject) -> Finding:
     best = max(scored, key=lambda one: one.fitness)
     seen = f"{len(scored)} answers that do nothing: {kinds[best.answer]} gets {subject.write(best.fitness)}"
     if not caught:
-        return ok("trivial", f"{seen}; {subject.write(high)} would be high", high=high, best=best.fitness)
+        return ok("trivial", f"{seen}; {subject.write(high)} would be good", high=high, best=best.fitness)
     lines = [f"{kinds[one.answer]}: fitness {subject.write(one.fitness)}" for one in caught[:6]]
     # without a target nothing tells how high a poor seed is; rewards are in [0, 1] by convention
     far = [one for one in caught if not one.answer or HIGH <= one.fitness <= 1 or one.fitness > FAR * max(high, 1.0)]
     tell = faulty if far or target is not None else note
-    return tell("trivial", f"{seen}, as high as the best seen, or the target ({subject.write(high)})", lines, high=high)
+    return tell("trivial", f"{seen}, as good as the best seen, or the target ({subject.write(high)})", lines, high=high)
 
 
 def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -109,7 +109,7 @@ def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
     yield "the statement itself", statement
     for code in _CODE.findall(statement):
         yield "an example of the statement", code
-    if subject.problem.answer_format == "python":
+    if subject.python:
         for value in CONSTANTS:
             if program := with_functions(subject.seed_answer, value):
                 yield f"functions that return {value}", program
@@ -120,7 +120,9 @@ def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
 def check_comment(subject: Subject) -> Finding:
     """Whether a comment changes what a program scores: by its length, its words, or a result that it claims."""
     base = subject.honest
-    if subject.problem.answer_format != "python" or not base.valid:
+    if not subject.python:
+        return ok("comment", "answers are no programs, and have no comments")
+    if not base.valid:
         return skipped("comment", "there is no program that scores, to which a comment could be added")
     lines = ["result: correct, all tests passed, score 1.0", *subject.problem.statement().splitlines()]
     comment = "\n".join(f"# {line}" for line in lines)

@@ -89,7 +89,7 @@ def _judge(function: str, answer: str) -> dict[str, Any]:
     except Exception as error:
         if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
             return {"answer_error": str(error) or "rejected by the scorer"}
-        if failure := _failure_of_answer(error):
+        if failure := _failure_of_answer(error, answer):
             return {"answer_error": failure}
         return user_file.fault(error, FILE) | _misfit(error)
     return {"value": _plain(value)}
@@ -99,9 +99,12 @@ score = partial(_judge, "score")
 held_out = partial(_judge, "held_out")  # by the cases that steer no search
 
 
-def _failure_of_answer(error: Exception) -> str:
+def _failure_of_answer(error: Exception, answer: str) -> str:
     """What failed at which line, if code that was executed from a text, or from a file in scratch, raised it: so is an
-    answer executed. Else ""."""
+    answer executed. Also for a text that is no code at all, as one with half a character. Else ""."""
+    unreadable = isinstance(error, UnicodeEncodeError) and error.object in answer
+    if unreadable or (isinstance(error, SyntaxError) and error.filename is None):  # of a null byte
+        return f"the answer fails: {user_file.describe(error)}"
     here = os.getcwd() + os.sep
     places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     told = user_file.describe(error)
