@@ -151,7 +151,7 @@ def reason_to_skip(subject: Subject) -> Finding | None:
         return skipped("process", "it is scored in this process, where no cheat is tried; put the scorer in a file")
     if not subject.python:
         why = f"cheats are Python, and answers here are of the format {problem.answer_format}"
-        program = f"; the scorer executes no answer" if problem.answer_format == "text" else ""
+        program = "; the seed is no program that the scorer executes" if problem.answer_format == "text" else ""
         return skipped("process", why + program)
     if not subject.honest.valid and not subject.seed_answer:
         return skipped("process", "there is no answer that earns anything to compare a cheat with; give a seed_answer")

@@ -152,7 +152,7 @@ class Subject:
 
     @cached_property
     def reached(self) -> float:
-        """The fitness that a short search reaches: the best of the mutants is changed on, in CLIMB rounds of as many."""
+        """The fitness that a short search reaches: the best mutants are changed further, in CLIMB rounds of as many."""
         rng, began = random.Random(self._seed), time.monotonic()
         best = [one for one in sorted([self.honest, *self.mutants], key=lambda one: -one.fitness) if one.valid][:8]
         for _ in range(CLIMB if best else 0):

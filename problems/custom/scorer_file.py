@@ -83,10 +83,10 @@ def check_names(path: Path, known: Sequence[str]) -> None:
     defined = dict(_defined(tree))
     left = [name for name in known if name not in defined]
     for name, line in defined.items():
-        if name not in read and name not in known and not name.startswith("_"):
-            # compared in lower case, so that DIRECTIONS is found as directions
-            if hint := did_you_mean(name.lower(), left, most=1, like=NEAR):
-                raise BadAddress(f"{path}:{line}: nothing reads {name}{hint}")
+        if name in read or name in known or name.startswith("_"):
+            continue
+        if hint := did_you_mean(name.lower(), left, most=1, like=NEAR):  # also for DIRECTIONS
+            raise BadAddress(f"{path}:{line}: nothing reads {name}{hint}")
 
 
 def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:

@@ -115,7 +115,7 @@ def score(answer):
 )
 def test_an_answer_that_lacks_a_name_or_gives_a_wrong_type_is_at_fault_itself(scorer, answer, says):
     """The scorer meets the fault in its own line; what only it can have done wrong stays its fault."""
-    problem, told = scorer(FASTEST), []
+    problem = scorer(FASTEST)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         ((score, _),) = asyncio.run(Scorer(1).score(problem, [answer]))

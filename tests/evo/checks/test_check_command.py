@@ -63,7 +63,7 @@ def test_a_maze(capsys, here):
     ("text", "told"),
     [
         (
-            "seed_answer = 'abcd'\ndef score(answer):\n    return {'x': 1 + len(set(answer)), 'y': 1 + answer.count('a')}\n",
+            "seed_answer = 'abcd'\ndef score(answer):\n    return {'x': len(set(answer)), 'y': answer.count('a')}\n",
             "process",
         ),
         ("isolated = False\n" + SOUND, ""),
