@@ -278,7 +278,8 @@ class ScorerProblem(Problem):
         beside = set() if not isinstance(value, dict) else {key for key in _FITNESS if value.get(key) is not None}
         whole = beside <= set(self.objectives)
         metrics = measure_objectives(self.objectives, self.directions, seed, whole)
-        self._take(tuple(replace(one, weight=of_fitness[one.name]) for one in metrics))
+        groups = about.get("groups") or {}
+        self._take(tuple(replace(one, weight=of_fitness[one.name], group=groups.get(one.name)) for one in metrics))
         if value is not None:
             self._seed = partial(self._score_of, value)
             score = self._seed()  # it may be at fault

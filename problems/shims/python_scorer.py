@@ -69,7 +69,8 @@ def describe() -> dict[str, Any]:
     declared: dict[str, Any] = {"batched": batched}
     for name in ("canonical", "held_out"):
         declared[name] = callable(getattr(_target, name, None))
-    for name in ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions"):
+    names = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
+    for name in (*names, "groups") if ADAPTER is not None else names:
         value: Any = getattr(_target, name, None)
         try:
             value = value() if callable(value) else value
