@@ -161,7 +161,7 @@ def test_a_family_is_served_by_one_member_for_all_its_costs() -> None:
 
 
 def test_a_simulator_with_two_costs_of_a_family_has_a_set_of_one_rule_a_day(capsys: Capture) -> None:
-    """A rule is its value at (1, 0) and (0, 1): a normal day wants it high and low, its two costs in opposite ways."""
+    """The two costs of a normal day want opposite rules, so no day has the best of both."""
     text = """
 features = {"a": "one", "b": "other"}
 families = {"normal": [3], "rush": [5]}
@@ -169,7 +169,9 @@ held_out = {"normal": [4], "rush": [6]}
 seed_answer = "a"
 def simulate(rule, day):
     high = float(rule(float(day), 1.0))
-    return {"missed": 1 / (1 + abs(high)), "late": abs(high)} if day < 5 else {"missed": 1 + abs(high - 7), "late": 1 + abs(high - 7)}
+    if day < 5:
+        return {"missed": 1 / (1 + abs(high)), "late": abs(high)}
+    return {"missed": 1 + abs(high - 7), "late": 1 + abs(high - 7)}
 """
     Path("days.py").write_text(text)
     run = ("run", "days.py", "--set", "3", "--iterations", "20", "--seed", "1", "--name", "days", "--plain")
