@@ -60,10 +60,13 @@ def group_means(
     """The weighted mean of each group of components: (n, d), (d,), G groups of indices -> (n, G). Groups whose weights
     are all 0 have the plain mean."""
     r, w = np.asarray(rewards, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    means = [
-        np.average(r[:, list(one)], axis=1, weights=w[list(one)] if w[list(one)].sum() else None) for one in groups
-    ]
-    return np.stack(means, axis=1)
+
+    def mean(group: list[int]) -> npt.NDArray[np.float64]:
+        if len(group) == 1:
+            return r[:, group[0]]  # to the last bit
+        return np.asarray(np.average(r[:, group], axis=1, weights=w[group] if w[group].sum() else None))
+
+    return np.stack([mean(list(group)) for group in groups], axis=1)
 
 
 def best_set(

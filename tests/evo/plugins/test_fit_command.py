@@ -276,10 +276,10 @@ def test_a_fit_of_an_earlier_version_opens_and_resumes(energy, capsys):
 def test_an_extra_that_is_missing_is_named_before_the_work(energy, capsys, monkeypatch, package, options):
     assert invoke(["fit", "energy.csv", "-y", "energy", "--name", "kept", *FEW]) == 0
     monkeypatch.setitem(sys.modules, package, None)
-    for command in (["fit", "show", "kept"], ["fit", "energy.csv", "-y", "energy", "--name", "other", *FEW]):
-        if command[1] == "show" or options[0] == "--plot":
+    for words in (["fit", "show", "kept"], ["fit", "energy.csv", "-y", "energy", "--name", "other", *FEW]):
+        if words[1] == "show" or options[0] == "--plot":
             capsys.readouterr()
-            assert invoke([*command, *options]) == 2
+            assert invoke([*words, *options]) == 2
             told = capsys.readouterr()
             assert told.out == "" and told.err.count("\n") == 1
             assert f"needs {package}: pip install 'evo-search[formulas]'" in told.err
