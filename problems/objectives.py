@@ -18,7 +18,7 @@ class Objective:
     seed: the value of the seed answer, None if it is unknown
     whole: whether the reward of this objective is the fitness; weight: of its reward, where that is a weighted mean
     group: what it shares with other objectives that one answer has to serve together, as the costs of one kind of day;
-        None if it stands by itself
+        None if it is alone
     """
 
     name: str

@@ -15,7 +15,7 @@ import numpy as np
 from evo.api.arguments import Score, call_text, check_run_name, database, reopen_function, split_problems
 from evo.api.display import Bar, Display
 from evo.api.drive import Driver, Interrupted, run_search
-from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, Measured, Values, Verification, write
+from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write
 from evo.comparison.workers import is_small
 from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
 from evo.config.parse import parse
@@ -306,9 +306,11 @@ def _result(
     problem, held_out = subjects[0].problem, all(subject.problem.holds_out for subject in subjects)
     lower = is_lower(problem.metrics)
 
-    def measured(name: str, lower: bool, of: int | None = None) -> Measured:
+    def measured(name: str, lower: bool, of: int | None = None) -> MeasuredAnswers:
         answers = (SEED, WINNER, *runs)
-        return Measured(name, {each: [one.values(each, held_out, of) for one in subjects] for each in answers}, lower)
+        return MeasuredAnswers(
+            name, {each: [one.values(each, held_out, of) for one in subjects] for each in answers}, lower
+        )
 
     fitness = measured(problem.objectives[0] if lower else "fitness", lower)
     kinds = {tuple((one.name, one.lower) for one in subject.objectives) for subject in subjects}

@@ -24,7 +24,7 @@ class Gain:
     """By how much one answer is better than another.
 
     difference: positive if it is better, whatever the direction
-    better, worse, units: of so many problems, cases or repeats the first is better on so many, and worse
+    units: problems, cases or repeats; better, worse: the number of them on which the first is better, and worse
     """
 
     difference: Difference
@@ -38,7 +38,7 @@ class Gain:
 
     @property
     def everywhere(self) -> bool:
-        """Whether it is better on each of so many that this is no luck (a sign test)."""
+        """Whether it is better on each of enough units for a sign test."""
         return self.better == self.units >= fewest_pairs()
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ def measure_gain(first: Values, second: Values, lower: bool) -> Gain | None:
 
 
 @dataclass(frozen=True, repr=False)
-class Measured:
+class MeasuredAnswers:
     """One number of the answers: the fitness, or one objective, as the scorer measures it.
 
     values: answer -> one array a problem, (C, R): C cases, or 1 if they are not known one by one, under R repeats; NaN
@@ -103,9 +103,9 @@ class Verification:
     run: str
     problems: Sequence[str]
     runs: Mapping[str, str]
-    fitness: Measured
+    fitness: MeasuredAnswers
     held_out: bool
-    objectives: Sequence[Measured] = ()
+    objectives: Sequence[MeasuredAnswers] = ()
     began: str = SEED
     notes: Sequence[str] = ()
     failed: Sequence[str] = ()
@@ -152,7 +152,9 @@ class Verification:
         return told
 
     def _compare(self, gain: Gain, over: str, whole: bool = True) -> str:
-        """What follows "the winner is". over: what it is compared with; whole: with all that there is to say"""
+        """What follows "the winner is".
+
+        over: the other answer; whole: with the kind of cases, and the number of them that an interval takes"""
         mean, units, unlike = gain.mean, gain.units, gain.better + gain.worse
         than, kind = f" than {over}" * bool(over), self._kind(units)
         where = "held-out cases" if self.held_out else "cases that were searched on"

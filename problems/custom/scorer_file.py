@@ -55,7 +55,7 @@ class ScorerFileProblem(ScorerProblem):
     """The file as a Problem."""
 
     declarations: tuple[str, ...] = (*OPTIONS, *DECLARED, "held_out", "batch_scorer", "canonical")
-    """That the file may define, besides what scores."""
+    """That the file may define, in addition to what scores."""
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         self.path = path.resolve()

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evo.plugins.formulas.grammar import NAMED, VARIABLE, FormulaError
-from evo.plugins.rules.files import NEEDED
 from evo.plugins.rules.problem import RULES
 from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import BadAddress
@@ -42,7 +41,7 @@ PLUGINS = Path(__file__).parents[1]
 class RulesFileProblem(RuleTask, ScorerFileProblem):
     """The file as a Problem."""
 
-    declarations = (*NEEDED, "held_out", "task", "seed_answer", "weights", "target", *OPTIONS)
+    declarations = ("held_out", "task", "seed_answer", "weights", "target", *OPTIONS)
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         """Raises BadAddress for features that are not names with texts."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evo.cli import invoke
-from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, Measured, Verification, measure_gain
+from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Verification, measure_gain
 from islands.store import Store
 
 SCORER = """
@@ -75,14 +75,14 @@ def test_an_interval_is_over_problems_and_rivals_as_good_come_first():
     values = {WINNER: [0.9, 0.8, 0.9, 0.7, 0.9, 0.8, 0.9], SEED: [0.1, 0.2, 0.1, 0.2, 0.3, 0.1, 0.2]}
     values |= {TUNED: values[WINNER], SAMPLED: [0.89, 0.9, 0.8, 0.6, 0.8, 0.8, np.nan]}
     arrays = {name: [np.array([[x]]) for x in of] for name, of in values.items()}
-    found = Verification("x", ["x"] * 7, {}, Measured("fitness", arrays, False), held_out=False)
+    found = Verification("x", ["x"] * 7, {}, MeasuredAnswers("fitness", arrays, False), held_out=False)
     told = found.sentences()
     assert told[0] == "The search found no more than tuning the seed's numbers does."
     assert told[1].startswith("The search found little more than sampling its policy as often does: by 0.035 [")
     assert told[2].startswith("The winner is better than the seed on 7 of 7 problems, on cases that were searched on,")
     assert "by 0.6714 [" in told[2]
     values = {WINNER: [np.array([[2.0]])], SEED: [np.array([[5.0]])]}
-    lower = Verification("x", ["x"], {}, Measured("error", values, True), held_out=True)
+    lower = Verification("x", ["x"], {}, MeasuredAnswers("error", values, True), held_out=True)
     assert lower.sentences() == [
         "The winner is better than the seed by 3 on held-out cases (error: lower is better); the winner reaches 2."
     ]
@@ -93,7 +93,7 @@ GAINS = [0.0544, 0.0624, 0.0615, 0.0565, 0.0623, 0.0665]
 
 def of_cases(winner, seed, lower=False, **more):
     values = {SEED: [np.array(seed)[:, None]], WINNER: [np.array(winner)[:, None]]}
-    return Verification("x", ["x"], {}, Measured("fitness", values, lower), held_out=True, **more)
+    return Verification("x", ["x"], {}, MeasuredAnswers("fitness", values, lower), held_out=True, **more)
 
 
 @pytest.mark.parametrize("lower", [False, True])
@@ -141,7 +141,7 @@ def test_each_result_has_a_sentence_that_is_true(winner, seed, says):
 
 def test_repeats_of_one_case_may_be_luck():
     values = {SEED: [np.array([[0.5, 0.6, 0.4]])], WINNER: [np.array([[0.5, 0.7, 0.4]])]}
-    (told,) = Verification("x", ["x"], {}, Measured("fitness", values, False), held_out=False).sentences()
+    (told,) = Verification("x", ["x"], {}, MeasuredAnswers("fitness", values, False), held_out=False).sentences()
     assert told.startswith("The winner is better than the seed by 0.03333 [")
     assert "on cases that were searched on, over 3 repeats, which may be luck;" in told
 
