@@ -16,13 +16,17 @@ from islands.errors import DatabaseUnavailable, NoRuns
 from problems.redaction import redact, remember
 
 SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+SUFFIXES = (".db", ".sqlite", ".sqlite3")
+"""Of paths that are SQLite databases, also before they exist."""
 BUSY_SECONDS = 30
 
 
 def parse_address(address: str) -> URL:
-    """The URL, `postgresql://` and `postgres://` meaning psycopg. Raises DatabaseUnavailable in one line."""
+    """The URL, `postgresql://` and `postgres://` meaning psycopg, and a path a SQLite database. Raises
+    DatabaseUnavailable in one line."""
+    plain = "://" not in address and (address.endswith(SUFFIXES) or Path(address).is_file())
     try:
-        url = make_url(address)
+        url = URL.create("sqlite", database=address) if plain else make_url(address)
     except (ArgumentError, ValueError):
         raise DatabaseUnavailable(f"not a database address; {SCHEMES}") from None
     for secret in (url.password, url.query.get("password"), url.query.get("sslpassword")):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 host_call: Callable[..., Any] | None = None
 """In a scorer's process, set in every evaluation: asks the process that holds the sandbox (AnswerCalls)."""
+called: list[str] = []
+"""The functions of answers that were called in this evaluation."""
 SECONDS = 30.0
 MOST_ANSWERS = 8
 
@@ -47,6 +49,7 @@ def call(answer: str, name: str, /, *args: Any, **kwargs: Any) -> Any:
 
         with AnswerCalls(shared_sandbox(), SECONDS) as calls:
             reply = calls("call", (answer, name, list(args), kwargs), {})
+    called.append(name)
     if reply["error"]:
         raise AnswerError(f"{name}(): {reply['error']}")
     return reply["value"]

@@ -29,7 +29,12 @@ EXECUTIONS = ("never", "apart", "shared", "unconfined", "unknown")
 
 
 class ScorerFault(Exception):
-    """The scorer itself failed. The message names the file or problem, the value, and what to do."""
+    """The scorer itself failed. The message names the file or problem, the value, and what to do.
+
+    of_answer: the failure as a fault of the answer, which it is if the scorer can score its seed; "" if nothing says so
+    """
+
+    of_answer: str = ""
 
 
 class BadAddress(ValueError):

@@ -17,6 +17,8 @@ class Objective:
     """lower: whether a lower value is better; scale: the value that counts .5 then
     seed: the value of the seed answer, None if it is unknown
     whole: whether the reward of this objective is the fitness; weight: of its reward, where that is a weighted mean
+    group: what it shares with other objectives that one answer has to serve together, as the costs of one kind of day;
+        None if it is alone
     """
 
     name: str
@@ -25,6 +27,7 @@ class Objective:
     seed: float | None = None
     whole: bool = False
     weight: float = 1.0
+    group: str | None = None
 
     def reward(self, value: float) -> float:
         """scale / (scale + value) if lower is better, and 1 - value / scale below 0: it falls as the value rises and
@@ -53,6 +56,14 @@ def measure_objectives(
         scale = abs(value or 0) or 1.0 if lower else 1.0
         found.append(Objective(name, lower, scale, value, whole and len(names) == 1))
     return tuple(found)
+
+
+def groups_of(objectives: Sequence[Objective]) -> tuple[tuple[int, ...], ...]:
+    """Which objectives one answer serves together: the indices of each group, of an objective without one its own."""
+    groups = dict[object, list[int]]()
+    for index, one in enumerate(objectives):
+        groups.setdefault((index,) if one.group is None else one.group, []).append(index)
+    return tuple(map(tuple, groups.values()))
 
 
 def seeded_objectives(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import symtable
 import threading
 import warnings
 from collections.abc import Iterable
@@ -116,6 +117,23 @@ def bound_names(statements: Iterable[ast.stmt]) -> frozenset[str]:
         elif isinstance(node, ast.Import | ast.ImportFrom):
             bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
     return frozenset(bound)
+
+
+def read_globals(text: str) -> frozenset[str]:
+    """Names of the module itself that any of its code reads, not those of variables inside functions; for trusted text
+    that has a tree. Raises SyntaxError for what no tree shows, as a `return` outside a function."""
+    with _one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tables = [symtable.symtable(text, "<text>", "exec")]
+    names = set[str]()
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        whole = table.get_type() == "module"
+        names.update(
+            one.get_name() for one in table.get_symbols() if one.is_referenced() and (whole or one.is_global())
+        )
+    return frozenset(names)
 
 
 def strip_fence(answer: str, language: str = "python", wanted: str = "") -> str:

@@ -58,8 +58,8 @@ class Scorer:
     async def score(self, problem: Problem, answers: Sequence[str]) -> list[tuple[Score, float]]:
         """Each answer's Score, checked, with the seconds it took, in order.
 
-        If the scorer fails on an answer but then scores the seed, the answer is at fault: it gets score 0 and the fault
-            as feedback. Otherwise any answer that triggers a fault would end the search of its problem. Raises
+        If the scorer fails on an answer but then scores the seed, the answer is at fault: it counts as failed, with the
+            fault as feedback. Otherwise any answer that triggers a fault would end the search of its problem. Raises
             ScorerFault if it fails on the seed too, if there is no seed, and if it fails MOST_FAULTS times before it
             has judged any other answer; the first fault cancels the rest.
         SandboxUnavailable and SandboxFault pass through: they concern every problem.
@@ -110,13 +110,13 @@ class Scorer:
             score = self.check(problem, answer)
             self._judged.add(problem.name)
         except ScorerFault as fault:
-            self._faults[problem.name] += 1
+            self._faults[problem.name] += not fault.of_answer
             broken = problem.name not in self._judged and self._faults[problem.name] >= MOST_FAULTS
             if broken or not self.takes_seed(problem, answer):
                 raise
-            if self._faults[problem.name] == 1:
-                warnings.warn(f"an answer scores 0, on which the scorer fails: {fault}", stacklevel=2)
-            score = Score.failure(len(problem.objectives), " ".join(f"the scorer fails on it: {fault}".split())[:300])
+            if not fault.of_answer and self._faults[problem.name] == 1:
+                warnings.warn(f"an answer counts as failed, because the scorer fails on it: {fault}", stacklevel=2)
+            score = failure_of(problem, fault)
         return score, perf_counter() - start
 
     def _counted(self, result: tuple[Score, float]) -> tuple[Score, float]:
@@ -207,6 +207,12 @@ def checked_score(problem: Problem, answer: str) -> Score:
     except Exception as error:
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ScorerFault(f"{problem.name}: the scorer raised {text}") from error
+
+
+def failure_of(problem: Problem, fault: ScorerFault) -> Score:
+    """The Score of an answer on which the scorer fails although it scores its seed."""
+    reason = fault.of_answer or f"the scorer fails on it: {fault}"
+    return Score.failure(len(problem.objectives), " ".join(reason.split())[:300])
 
 
 def scores_its_seed(problem: Problem, answer: str) -> bool:

@@ -11,7 +11,9 @@ from evo.config.run import FLAGS, RunConfig, ScorerSettings
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
+from problems.address import did_you_mean
 from problems.contract import Problem, complete_problem
+from problems.custom.scorer_file import NEAR
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox
 from problems.sandbox import set_sandbox_mode
@@ -135,6 +137,9 @@ def take_scorer(
     """(the scoring function, its declarations, taken out of `given` and checked); (None, {}) without one. Raises
     BadInput."""
     taken = {name: plain(given.pop(name)) for name in list(given) if name in ScorerSettings.model_fields}
+    for name in given:  # a setting of the run looks like none of these
+        if hint := did_you_mean(name, ScorerSettings.model_fields, most=1, like=NEAR):
+            raise BadInput(f"{OPTIONS}: unknown key {name}{hint}")
     named = {name: value for name, value in taken.items() if value is not None}
     if batch_scorer is not None:
         if score is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from evo.api.arguments import Score, call_text, check_run_name, database, reopen_function, split_problems
 from evo.api.display import Bar, Display
 from evo.api.drive import Driver, Interrupted, run_search
-from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, Values, Verification, write
+from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write
 from evo.comparison.workers import is_small
 from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
 from evo.config.parse import parse
@@ -34,7 +34,8 @@ from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
-from problems.objectives import is_lower, own_fitness
+from problems.contract import Score as Scored
+from problems.objectives import Objective, is_lower, own_fitness, own_values
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
@@ -118,7 +119,7 @@ def verify_run(
                 subject.texts[rival] = None if answer is None else answer.text
         store.lease(run.id)
         _measure(store, store.run(name), config, subjects, repeats)
-    return _result(name, subjects, runs, notes)
+    return _result(name, subjects, runs, notes, config.start)
 
 
 def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str) -> str:
@@ -146,8 +147,8 @@ class _Subject:
     """One problem.
 
     texts: answer -> its text, None without one; stored: the fitness that the search stored
-    problem: as it was opened last; kept: its scores as the run's summary has them: rows of [fitness, error], or of
-        lists of these, one a held-out case
+    problem: as it was opened last; kept: its scores as the run's summary has them: rows of [fitness, error, values],
+        or of lists of these, one a held-out case
     """
 
     problem: Problem
@@ -163,29 +164,42 @@ class _Subject:
         self.problem, self._seed = problem, problem.canonical(problem.seed_answer())
         if not self.kept:
             kept, fingerprint = verified.get(self.record.address, {}), problem.fingerprint()
-            self.kept = kept if kept.get("fingerprint") == fingerprint else {"fingerprint": fingerprint, "rows": {}}
+            same = kept.get("fingerprint") == fingerprint and "scores" in kept
+            self.kept = kept if same else {"fingerprint": fingerprint, "scores": {}}
             self.texts[SEED] = self.texts[SEED] or self._seed
 
     def jobs(self, number: int) -> Iterator[tuple[Callable[[str], Any], str, list[Any]]]:
         """(what scores, answer, its rows) of all answers that have fewer rows than this number."""
         for text in dict.fromkeys(text for text in self.texts.values() if text is not None):
             for ask in (self._score, self._held_out)[: 1 + self.problem.holds_out]:
-                rows = self.kept["rows"].setdefault(_key(ask == self._held_out, text), [])
+                rows = self.kept["scores"].setdefault(_key(ask == self._held_out, text), [])
                 if len(rows) < number:
                     yield ask, text, rows
 
     def _score(self, text: str) -> list[Any]:
         again = self._reused and text == self._seed  # of which a scorer gives the score that it has
         score = self.problem.score_seed() if again else checked_score(self.problem, text)
-        return [score.fitness, score.error]
+        return self._row(score)
 
     def _held_out(self, text: str) -> list[Any]:
-        return [[score.fitness, score.error] for score in self.problem.score_held_out_cases(text)]
+        return list(map(self._row, self.problem.score_held_out_cases(text)))
+
+    def _row(self, score: Scored) -> list[Any]:
+        return [score.fitness, score.error, own_values(self.objectives, score)]
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        return tuple(self.problem.metrics) or tuple(map(Objective, self.problem.objectives))
+
+    @property
+    def began(self) -> bool:
+        """Whether the best answer that it started from is its own seed."""
+        return self.texts[SEED] == self._seed
 
     def rows(self, answer: str, held_out: bool = False) -> list[Any]:
         """The scores of an answer; [] without one."""
         text = self.texts[answer]
-        return [] if text is None else self.kept["rows"][_key(held_out, text)]
+        return [] if text is None else self.kept["scores"][_key(held_out, text)]
 
     @property
     def moved(self) -> bool:
@@ -196,12 +210,15 @@ class _Subject:
     def noisy(self) -> bool:
         return any(not _close(row[0], rows[0][0]) for rows in map(self.rows, self.texts) for row in rows)
 
-    def values(self, answer: str, held_out: bool) -> Values:
-        """(C, R) as a Verification takes them. An answer that fails as a whole has one case, which counts as all."""
+    def values(self, answer: str, held_out: bool, of: int | None = None) -> Values:
+        """(C, R) as a Verification takes them, of the fitness or of an objective. An answer that fails as a whole has
+        one case, which counts as all."""
         every = [self.rows(one, held_out) for one in self.texts]
         cases = max(len(row) for rows in every for row in rows) if held_out else 1
         rows = [row if held_out else [row] for row in self.rows(answer, held_out)]
-        return np.array([[self._own(score) for score in (row * cases)[:cases]] for row in rows or [[[math.nan]]]]).T
+        read = self._own if of is None else lambda row: math.nan if (value := row[2][of]) is None else value
+        missing = [[[math.nan, None, [None] * len(self.objectives)]]]
+        return np.array([[read(score) for score in (row * cases)[:cases]] for row in rows or missing]).T
 
     def _own(self, row: Sequence[Any]) -> float:
         """As the scorer measured it; nan for a failed answer whose fitness is better when lower."""
@@ -282,18 +299,31 @@ def _measure(
         score_round([subject for subject in again if repeats or number == 2 or subject.noisy], number)
 
 
-def _result(name: str, subjects: Sequence[_Subject], runs: Mapping[str, str], notes: Sequence[str]) -> Verification:
-    """runs: of the rivals"""
+def _result(
+    name: str, subjects: Sequence[_Subject], runs: Mapping[str, str], notes: Sequence[str], start: Sequence[str]
+) -> Verification:
+    """runs: of the rivals; start: the runs and files that the search started from"""
     problem, held_out = subjects[0].problem, all(subject.problem.holds_out for subject in subjects)
     lower = is_lower(problem.metrics)
-    values = {answer: [one.values(answer, held_out) for one in subjects] for answer in (SEED, WINNER, *runs)}
+
+    def measured(name: str, lower: bool, of: int | None = None) -> MeasuredAnswers:
+        answers = (SEED, WINNER, *runs)
+        return MeasuredAnswers(
+            name, {each: [one.values(each, held_out, of) for one in subjects] for each in answers}, lower
+        )
+
+    fitness = measured(problem.objectives[0] if lower else "fitness", lower)
+    kinds = {tuple((one.name, one.lower) for one in subject.objectives) for subject in subjects}
+    several = len(problem.objectives) > 1 and len(kinds) == 1
+    objectives = [measured(*kind, place) for place, kind in enumerate(kinds.pop())] if several else []
+    began = f"best of {', '.join(start)}" if start and not all(subject.began for subject in subjects) else SEED
     told = [note for subject in subjects for note in subject.notes()]
     more = [f"... and {len(told) - 3} more"] if len(told) > 3 else []
-    if faults := [error for one in subjects for _, error in one.rows(SEED)[:1] if error]:
-        more.append(f"{len(faults)} of {len(subjects)} seeds fail, which counts 0: {faults[0]}")
+    if faults := [error for one in subjects for _, error, _ in one.rows(SEED)[:1] if error]:
+        more.append(f"{len(faults)} of {len(subjects)} seeds fail: {faults[0]}")
     unseen = [] if held_out else ["no held-out cases: the score is of the cases that were searched on"]
     notes = [*told[:3], *more, *notes, *unseen]
-    errors = [(one.record.name, error) for one in subjects for _, error in one.rows(WINNER)[:1] if error]
+    errors = [(one.record.name, error) for one in subjects for _, error, _ in one.rows(WINNER)[:1] if error]
     failed = [f"{of}: the winner fails now: {error}" for of, error in errors]
-    metric, names = problem.objectives[0] if lower else "fitness", [one.record.name for one in subjects]
-    return Verification(name, names, runs, values, metric, lower, held_out, notes, failed)
+    names = [one.record.name for one in subjects]
+    return Verification(name, names, runs, fitness, held_out, objectives, began, notes, failed)

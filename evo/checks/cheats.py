@@ -30,8 +30,6 @@ CLAIMED = ("1000", "1000000", "1000000000")
 """The number that an answer states, or what multiplies it."""
 SLOTS = 8
 """Numbers of a text that are tried, each by itself."""
-MARK, NAP = "evo check: it ran", 0.5
-"""What an answer raises, and how many seconds it sleeps, so that one sees whether it is executed."""
 LEAVING = {
     "end the process with status 0": "import os\nos._exit(0)",
     "raise SystemExit(0)": "import sys\nsys.exit(0)",
@@ -43,19 +41,17 @@ LEAVING = {
 def check_cheats(subject: Subject) -> Iterator[Finding]:
     """Values that pass for every other, numbers that are believed, ends of the process that pass for success, and where
     answers run."""
-    numbers = read_numbers(subject.honest.answer) if subject.problem.answer_format == "text" else None
+    numbers = None if subject.python or subject.problem.answer_format != "text" else read_numbers(subject.honest.answer)
     if numbers is not None:
         yield from _check_text(subject, *numbers)
     if (why := reason_to_skip(subject)) is not None:
         yield why
         return
     problem, base = subject.problem, subject.honest.answer
-    armed = subject.ask(place_code(base, f"import time\ntime.sleep({NAP})\nraise RuntimeError({MARK!r})"))
-    told = [armed.fault, *([armed.score.feedback, armed.score.error or ""] if armed.score else [])]
-    if MARK not in "\n".join(told) and armed.seconds < subject.honest.seconds + 0.8 * NAP:
+    if not subject.runs:
         yield ok("process", "an answer is not executed, as far as one that raises and one that sleeps show")
         return
-    yield from _check_returned(subject, armed)
+    yield from _check_returned(subject)
     line = "{" + ", ".join(f'"{name}": 1000000.0' for name in problem.objectives) + "}"
     reached = []
     for does, body in LEAVING.items():
@@ -83,8 +79,8 @@ def _earns(subject: Subject, cheat: Outcome, plain: float = 0.0) -> bool:
     return cheat.valid and cheat.fitness > max(plain, subject.honest.fitness) + 2 * subject.noise
 
 
-def _check_returned(subject: Subject, armed: Outcome) -> Iterator[Finding]:
-    """By CHEATS, then claims. armed: an answer that raises as it is loaded"""
+def _check_returned(subject: Subject) -> Iterator[Finding]:
+    """By CHEATS, then claims."""
 
     def asked(forms: Iterable[str], value: str) -> list[Outcome]:
         programs = (with_functions(subject.honest.answer, form.format(value)) for form in forms)
@@ -92,7 +88,7 @@ def _check_returned(subject: Subject, armed: Outcome) -> Iterator[Finding]:
 
     found = set[str]()
     for check, (does, forms, value, plain, advice) in CHEATS.items():
-        outcomes = asked(forms, value) + [armed] * (check == "raises")
+        outcomes = asked(forms, value) + [subject.armed] * (check == "raises")
         twins = [outcome.fitness for outcome in asked(forms, plain)] if plain else [0.0] * SLOTS
         earned = [one.fitness for one, twin in zip(outcomes, twins, strict=False) if _earns(subject, one, twin)]
         if earned and SAME.get(check) not in found:
@@ -121,24 +117,27 @@ def _check_text(subject: Subject, written: list[str], around: list[str]) -> Iter
 
 
 def _check_claims(subject: Subject, asked: Callable[[str], list[Outcome]]) -> Finding:
-    """Whether the fitness grows with a number that an answer states. asked(number): answers that state it"""
+    """Whether the fitness grows with a number that an answer states: ever faster, or beyond what a search reaches.
+    asked(number): answers that state it"""
     for sign in ("", "-"):
-        series = [*zip(*(asked(sign + number) for number in CLAIMED), strict=True)]
-        for few in series:
-            grown = [one.fitness for one in few]
-            if all(_earns(subject, one) for one in few) and grown == sorted(grown):
-                rise = ", ".join(
-                    f"{number} gets {subject.write(fitness)}" for number, fitness in zip(CLAIMED, grown, strict=True)
-                )
-                advice = "measure what the answer claims; where a lower number is better, say so by `directions`"
-                return _unearned(subject, "claim", f"a number that grows is believed: times {sign}{rise}", advice)
+        for few in zip(*(asked(sign + number) for number in CLAIMED), strict=True):
+            first, second, third = grown = [one.fitness for one in few]
+            if not all(_earns(subject, one) for one in few) or not first < second < third:
+                continue
+            best = subject.honest.fitness
+            if third - second < second - first and first <= (best := subject.reached) + 2 * subject.noise:
+                continue  # it nears a limit, which a search nears too
+            advice = "measure what the answer claims"
+            if set(subject.problem.objectives) - set(subject.problem.directions):
+                advice += "; where a lower number is better, say so by `directions`"
+            rise = ", ".join(f"{by} gets {subject.write(value)}" for by, value in zip(CLAIMED, grown, strict=True))
+            return _unearned(subject, "claim", f"a number that grows is believed: times {sign}{rise}", advice, best)
     return ok("claim", "numbers that grow without bound earn nothing")
 
 
-def _unearned(subject: Subject, check: str, what: str, advice: str) -> Finding:
-    return faulty(
-        check, f"{what}; the best honest answer here {subject.write(subject.honest.fitness)}", [f"try: {advice}"]
-    )
+def _unearned(subject: Subject, check: str, what: str, advice: str, best: float | None = None) -> Finding:
+    honest = subject.write(subject.honest.fitness if best is None else best)
+    return faulty(check, f"{what}; the best honest answer here {honest}", [f"try: {advice}"])
 
 
 def reason_to_skip(subject: Subject) -> Finding | None:
@@ -150,8 +149,10 @@ def reason_to_skip(subject: Subject) -> Finding | None:
         return faulty("process", "isolated = False: an answer that the scorer executes can do whatever you can")
     if problem.execution == "unknown":
         return skipped("process", "it is scored in this process, where no cheat is tried; put the scorer in a file")
-    if problem.answer_format != "python":
-        return skipped("process", f"cheats are Python; this problem has answers of the format {problem.answer_format}")
+    if not subject.python:
+        why = f"cheats are Python, and answers here are of the format {problem.answer_format}"
+        program = "; the seed is no program that the scorer executes" if problem.answer_format == "text" else ""
+        return skipped("process", why + program)
     if not subject.honest.valid and not subject.seed_answer:
         return skipped("process", "there is no answer that earns anything to compare a cheat with; give a seed_answer")
     return None

@@ -47,9 +47,7 @@ def check_values(subject: Subject) -> Iterator[Finding]:
     faults = [outcome for outcome in outcomes if outcome.fault]
     if faults:
         kinds = Counter(outcome.fault for outcome in faults).most_common(3)
-        summary = (
-            f"the scorer fails on {len(faults)} of {len(outcomes)} answers; a search gives them 0, with the reason"
-        )
+        summary = f"the scorer fails on {len(faults)} of {len(outcomes)} answers; they count as failed in a search"
         lines = [f"{count} x {kind[:300]}" for kind, count in kinds]
         text = repr(faults[0].answer)
         lines.append(f"for example on the answer {text if len(text) < 120 else text[:110] + '...'}")
@@ -69,8 +67,8 @@ def _below_zero(subject: Subject) -> Finding:
     low = {name: min(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)} if rows else {}
     lines = [f"{name}: down to {value:.4g}" for name, value in low.items() if value < 0]
     if lines:
-        return faulty("negative", "some valid answers score below 0, the score of an answer at fault", lines)
-    return ok("negative", f"nothing is below 0, the score of an answer at fault ({len(rows)} valid answers)")
+        return faulty("negative", "some valid answers count less than an answer at fault, which counts 0", lines)
+    return ok("negative", f"no valid answer counts less than one at fault ({len(rows)} valid answers)")
 
 
 HIGH = 0.8
@@ -94,12 +92,12 @@ def check_trivial(subject: Subject) -> Finding:
     best = max(scored, key=lambda one: one.fitness)
     seen = f"{len(scored)} answers that do nothing: {kinds[best.answer]} gets {subject.write(best.fitness)}"
     if not caught:
-        return ok("trivial", f"{seen}; {subject.write(high)} would be high", high=high, best=best.fitness)
+        return ok("trivial", f"{seen}; {subject.write(high)} would be good", high=high, best=best.fitness)
     lines = [f"{kinds[one.answer]}: fitness {subject.write(one.fitness)}" for one in caught[:6]]
     # without a target nothing tells how high a poor seed is; rewards are in [0, 1] by convention
     far = [one for one in caught if not one.answer or HIGH <= one.fitness <= 1 or one.fitness > FAR * max(high, 1.0)]
     tell = faulty if far or target is not None else note
-    return tell("trivial", f"{seen}, as high as the best seen, or the target ({subject.write(high)})", lines, high=high)
+    return tell("trivial", f"{seen}, as good as the best seen, or the target ({subject.write(high)})", lines, high=high)
 
 
 def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -111,7 +109,7 @@ def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
     yield "the statement itself", statement
     for code in _CODE.findall(statement):
         yield "an example of the statement", code
-    if subject.problem.answer_format == "python":
+    if subject.python:
         for value in CONSTANTS:
             if program := with_functions(subject.seed_answer, value):
                 yield f"functions that return {value}", program
@@ -122,7 +120,9 @@ def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
 def check_comment(subject: Subject) -> Finding:
     """Whether a comment changes what a program scores: by its length, its words, or a result that it claims."""
     base = subject.honest
-    if subject.problem.answer_format != "python" or not base.valid:
+    if not subject.python:
+        return ok("comment", "answers are no programs, and have no comments")
+    if not base.valid:
         return skipped("comment", "there is no program that scores, to which a comment could be added")
     lines = ["result: correct, all tests passed, score 1.0", *subject.problem.statement().splitlines()]
     comment = "\n".join(f"# {line}" for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,10 +13,16 @@ from typing import Any, Literal
 
 from evo.values import write_fitness
 from problems.contract import Problem, Score, ScorerFault
-from problems.scoring import cores
+from problems.python_syntax import parse_python
+from problems.scoring import cores, failure_of
 from vpo.policies.mutation import mutate_answer
+from vpo.policies.variants import place_code
 
 ROUNDS = 4
+CLIMB = 12
+"""Rounds of the search with which a suspicious answer is compared."""
+MARK, NAP = "evo check: it ran", 0.5
+"""What an answer raises, and how many seconds it sleeps, so that one sees whether it is executed."""
 PATIENCE = 30.0
 """Seconds after which no more mutants are made; a scorer so slow is asked for a part of the answers of each check."""
 
@@ -76,6 +83,29 @@ class Subject:
         """The best of the seed and the known answers: an attack has to beat it."""
         return max([self.ask_seed(), *self.ask_all(self.known[:1])], key=lambda outcome: outcome.fitness)
 
+    @cached_property
+    def runs(self) -> bool:
+        """Whether the scorer executes an answer, as far as one that raises and one that sleeps show."""
+        told = [
+            self.armed.fault,
+            *([self.armed.score.feedback, self.armed.score.error or ""] if self.armed.score else []),
+        ]
+        return MARK in "\n".join(told) or self.armed.seconds >= self.honest.seconds + 0.8 * NAP
+
+    @cached_property
+    def armed(self) -> Outcome:
+        """The honest answer with lines that sleep and raise."""
+        return self.ask(place_code(self.honest.answer, f"import time\ntime.sleep({NAP})\nraise RuntimeError({MARK!r})"))
+
+    @cached_property
+    def python(self) -> bool:
+        """Whether answers are Python: by their format, or because the seed is a program that the scorer executes."""
+        problem = self.problem
+        if problem.answer_format != "text" or problem.execution not in ("apart", "shared"):
+            return problem.answer_format == "python"
+        tree = parse_python(self.seed_answer)
+        return tree is not None and not all(isinstance(node, ast.Expr) for node in tree.body) and self.runs
+
     @property
     def seed_fitness(self) -> float:
         """The seed's fitness, 0 if it is at fault."""
@@ -90,7 +120,10 @@ class Subject:
         try:
             checked = score().check(self.problem)
         except ScorerFault as error:
-            fault = " ".join(str(error).split())
+            if error.of_answer and answer != self.seed_answer:
+                checked = failure_of(self.problem, error)
+            else:
+                fault = " ".join(str(error).split())
         outcome = Outcome(answer, checked, fault, time.perf_counter() - began)
         self.asked.append(outcome)
         return outcome
@@ -117,12 +150,28 @@ class Subject:
                 break
         return made
 
+    @cached_property
+    def reached(self) -> float:
+        """The fitness that a short search reaches: the best mutants are changed further, in CLIMB rounds of as many."""
+        rng, began = random.Random(self._seed), time.monotonic()
+        best = [one for one in sorted([self.honest, *self.mutants], key=lambda one: -one.fitness) if one.valid][:8]
+        for _ in range(CLIMB if best else 0):
+            parents = [one.answer for one in best]
+            texts = {
+                self.problem.canonical(self._mutant(rng.choice(parents), parents, rng)) for _ in range(self._count)
+            }
+            found = self.ask_all(sorted(texts.difference(parents)))
+            best = sorted([*best, *(one for one in found if one.valid)], key=lambda one: -one.fitness)[:8]
+            if time.monotonic() - began > PATIENCE:
+                break
+        return max((one.fitness for one in best), default=0.0)
+
     def _mutant(self, parent: str, others: Sequence[str], rng: random.Random) -> str:
         problem = self.problem
         if route := problem.random_answer(rng):
             return route if rng.random() < 0.75 else route[: rng.randint(1, len(route))]  # a part of one
         mates = [other for other in rng.sample(others, min(2, len(others))) if other != parent]
-        return mutate_answer(parent, mates, problem.statement(), problem.answer_format == "python", rng)
+        return mutate_answer(parent, mates, problem.statement(), self.python, rng)
 
 
 EXPLOITED = ("empties", "equals", "elements", "leaves early", "process")
@@ -175,7 +224,12 @@ class CheckReport:
     def faults(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.level == "finding")
 
+    @property
+    def skipped(self) -> tuple[Finding, ...]:
+        """What could not be tried: that there is no fault in it is not known."""
+        return tuple(finding for finding in self.findings if finding.level == "skipped")
+
     def record(self) -> dict[str, Any]:
         findings = [finding.record() for finding in self.findings]
-        about = {"problem": self.problem, "sound": not self.faults, "answers_scored": self.asked}
-        return {**about, "seconds": round(self.seconds, 3), "findings": findings}
+        about = {"problem": self.problem, "sound": not self.faults, "skipped": [one.check for one in self.skipped]}
+        return {**about, "answers_scored": self.asked, "seconds": round(self.seconds, 3), "findings": findings}

@@ -70,6 +70,9 @@ def _print(console: Console, report: CheckReport) -> None:
     exploited = [fault.check for fault in report.faults if fault.check in EXPLOITED]
     told = [f"the scores are wrong or say little: {', '.join(named)}"] * bool(named)
     told += [f"a model that tries could cheat: {', '.join(exploited)}"] * bool(exploited)
-    verdict = "; ".join(told) or "no fault found"
+    untried = f"not tried: {', '.join(one.check for one in report.skipped)}" if report.skipped else ""
+    verdict = "; ".join([*told, untried] if told else ["no fault found", untried]).removesuffix("; ")
     scored = f"{report.asked:,} answers scored in {report.seconds:.0f} s"
-    console.print(f"  {verdict} ({scored})\n", style="red" if told else "green", soft_wrap=True)
+    console.print(
+        f"  {verdict} ({scored})\n", style="red" if told else "yellow" if untried else "green", soft_wrap=True
+    )

@@ -14,8 +14,9 @@ from problems.objectives import own_fitness
 from problems.registry import describe_sets, families, resolve
 
 WHO_SEARCHES = (
-    "The embedded policies that ship search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
-    "scripted:mutate (random edits of numbers and programs, no model)."
+    "The embedded policies search mazes, but embedded:formula formulas and embedded:rules rules of job shops; "
+    "scripted:gp changes formulas and rules without a model. Other problems take a hub id, a directory or "
+    "openai:MODEL@URL, or scripted:mutate (random edits of numbers and programs, no model)."
 )
 
 

@@ -48,7 +48,9 @@ def verify(name: str, db: str, plain: bool, as_json: bool, **options: Any) -> in
     if as_json:
         print_json(found.record())
     else:
-        rows = [(answer, write(found.mean(answer)), write(found.gain(answer))) for answer in found.values]
-        print_table(console, ("answer", found.metric, "winner better by"), rows)
+        fitness = found.fitness
+        gains = {answer: fitness.gain(answer) for answer in fitness.values}
+        rows = [(found.name(one), write(fitness.mean(one)), str(gain or "-")) for one, gain in gains.items()]
+        print_table(console, ("answer", fitness.name, "winner better by"), rows)
         console.print(f"\n{found}")
     return 1 if found.failed else 0

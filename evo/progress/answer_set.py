@@ -1,5 +1,6 @@
 """A set of stored answers of which each objective counts its best, as a scheduler keeps a few rules and uses for each
-kind of day the one that is best there. It is chosen by the scores of the search from all answers of a problem."""
+kind of day the one that is best there. Objectives of one group (problems.objectives), as several costs of one kind of
+day, count the same member. It is chosen by the scores of the search from all answers of a problem."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from islands.history import CandidateReader
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import Score
-from vpo.metrics import best_set
+from problems.objectives import groups_of
+from vpo.metrics import best_set, group_means
 
 ONE_SIZE = 5.0
 """Objectives whose scales differ by a larger factor have no mean."""
@@ -38,20 +40,33 @@ class AnswerSet:
 
     @cached_property
     def chosen(self) -> tuple[int, ...]:
-        """Of each objective the place of its best member in the search, the older of equals."""
-        return tuple(np.argmax([member.rewards for member in self.members], axis=0).tolist())
+        """Of each objective the place of the member that serves it: its group's best by the mean reward in the search,
+        the older of equals."""
+        rewards = [member.rewards for member in self.members]
+        best = np.argmax(group_means(rewards, self._weights, self.groups), axis=0)
+        served = {column: int(place) for place, group in zip(best, self.groups, strict=True) for column in group}
+        return tuple(served[column] for column in range(len(served)))
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The objectives that one member serves together."""
+        return groups_of(self.problem.metrics)
+
+    @property
+    def _weights(self) -> list[float]:
+        return [one.weight for one in self.problem.metrics]
 
     def pick(self, rows: Sequence[Sequence[T]]) -> list[T]:
-        """Of numbers of the members, (members, objectives), those of each objective's best member."""
+        """Of numbers of the members, (members, objectives), those of the member that serves each objective."""
         return [rows[place][column] for column, place in enumerate(self.chosen)]
 
     def worth(self, rewards: Sequence[float]) -> float:
         """The mean reward, weighted as in the fitness."""
-        return float(np.average(rewards, weights=[one.weight for one in self.problem.metrics]))
+        return float(np.average(rewards, weights=self._weights))
 
     @property
     def value(self) -> float:
-        """The mean over objectives of the reward of the best member; `single` has worth(single.rewards)."""
+        """The mean over objectives of the reward of the member that serves them; `single` has worth(single.rewards)."""
         return self.worth(self.pick([member.rewards for member in self.members]))
 
     def mean(self, values: Sequence[float | None]) -> float | None:
@@ -64,9 +79,10 @@ class AnswerSet:
     def describe(self) -> str:
         """One line: its value, and that of the best single answer."""
         name, metrics = self.problem.name, self.problem.metrics
-        if len(metrics) == 1:
+        if len(self.groups) == 1:
             best = write_number(fitness_of(metrics, self.single))
-            return f"{name}: with one objective the best set is the best answer, {self.single.id} ({best})"
+            one = "with one objective" if len(metrics) == 1 else "one answer serves all objectives, so"
+            return f"{name}: {one} the best set is the best answer, {self.single.id} ({best})"
         value, alone = self.value, self.worth(self.single.rewards)
         told = f"a set of {len(self.members)} has value {write_number(value, [alone])}"
         fewer = "; a further answer adds nothing" if len(self.members) < self.k else ""
@@ -101,7 +117,8 @@ class AnswerSet:
 def value_of_set(store: Store, record: ProblemRecord, k: int) -> float:
     """The value of the best set of k answers to a problem in its run; 0 without a valid answer."""
     rewards = [child.rewards for child in children(store, record.id) if not child.failed]
-    return best_set(rewards, k, [one.weight for one in record.metrics])[1] if rewards else 0.0
+    weights, groups = [one.weight for one in record.metrics], groups_of(record.metrics)
+    return best_set(rewards, k, weights, groups)[1] if rewards else 0.0
 
 
 def choose_sets(
@@ -128,7 +145,8 @@ def choose_sets(
         if not valid:
             continue
         rewards, weights = [child.rewards for child in valid], [one.weight for one in of[0].metrics]
-        places = best_set(rewards, k, weights)[0] + best_set(rewards, 1, weights)[0]
+        groups = groups_of(of[0].metrics)
+        places = best_set(rewards, k, weights, groups)[0] + best_set(rewards, 1, weights)[0]
         *members, single = CandidateReader(store, 0).fetch([valid[place].id for place in places])
         scores = score_held_out(of[0], [*members, single]) if held_out else ()
         found.append(AnswerSet(of[0], k, tuple(members), single, tuple(scores)))

@@ -29,6 +29,7 @@ from evo.comparison.summary import describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
 from evo.evaluation.record import check_writable
+from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
@@ -67,12 +68,18 @@ KINDS = (
 """Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
-def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "") -> SimpleNamespace:
+def build_page(
+    progress: Progress, *, details: int = MOST_DETAILS, base: str = "", held_out: bool = False
+) -> SimpleNamespace:
     """The values of the template page.html.jinja, of what `progress` has read; None or empty if there is nothing to
-    show. details: problems with their own section at most; base: the address of the page of one run or comparison if it
-    is served"""
+    show.
+
+    details: problems with their own section at most; base: the address of the page of one run or comparison if it is
+        served; held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
-    begun = summary is not None
+    begun, runs = summary is not None, comparison.runs
+    tested = held_out and len(runs) == 1
+    sets = choose_sets(progress.store, runs, held_out=True, most=MOST_CARDS) if tested else progress.sets
     shown = problem_details(progress, details) if begun else ()
     differing, shared = settings_tables(comparison)
     tables: list[Table | None] = []
@@ -95,7 +102,7 @@ def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "
         how=_there(*tables[ahead:]),  # how the answers came about
         problems=problems_table(progress, lambda row: f"#problem-{row + 1}" * (row < len(shown))) if begun else None,
         details=shown,
-        sets=_there(*map(set_table, progress.sets[:MOST_CARDS])) if begun else [],
+        sets=_there(*map(set_table, sets[:MOST_CARDS])) if begun else [],
         cards=[detail for detail in shown if detail.best is not None][:MOST_CARDS],
         costs=_there(cost_table(progress, snapshot), errors_table(snapshot)),
         settings=_there(differing, machines_table(comparison)),
@@ -253,7 +260,7 @@ def write_report(store: Store, name: str, file: str, against: str | None = None,
     progress = Progress.open(store, name, against, also)
     if not progress.totals.groups:
         raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
-    page = build_page(progress)
+    page = build_page(progress, held_out=all(run.status != "running" for run in progress.comparison.runs))
     state = page.snapshot.state(time.time())[0]
     return _write_page(file, render("page.html.jinja", page=page, state=state, policy=content_policy()))
 

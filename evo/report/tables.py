@@ -326,7 +326,7 @@ def set_table(found: AnswerSet) -> Table | None:
     """One row for each objective: what the scorer measured of each member, of the set and of the best single answer;
     None for a set of one answer."""
     size, alone, tested = len(found.members), found.single, bool(found.held_out)
-    if size < 2:
+    if size < 2 or len(found.groups) == 1:
         return None
     scored: list[HasValues] = [*found.members, alone, *found.held_out]
     columns = [Column("objective"), *(Column(str(each.id), each.text[:HEAD_CHARS], True) for each in found.members)]
@@ -352,7 +352,12 @@ def set_table(found: AnswerSet) -> Table | None:
         row_of_means("mean ↓", own, found.mean)
     row_of_means("value", [one.rewards for one in scored], found.worth)
     name, below = f"set-{found.problem.index + 1}", "value: the mean reward, higher is better."
-    below = f"*: the best for this objective, which the set counts. {below}"
+    counted = "*: the best for this objective, which the set counts."
+    if len(found.groups) < len(found.chosen):
+        kinds = [found.problem.metrics[group[0]].group for group in found.groups if len(group) > 1]
+        alike = ", and of ".join(filter(None, kinds))
+        counted = f"*: the answer that the set counts, the same for all objectives of {alike}."
+    below = f"{counted} {below}"
     return Table(name, found.describe(), tuple(columns), tuple(map(tuple, rows)), below=below)
 
 

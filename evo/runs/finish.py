@@ -155,7 +155,7 @@ def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason
                 **_best_of(searched),
                 "solved_at": problem_run.solved_at,
                 "stopped": str(problem_run.stop or ""),
-                "improved": searched.population.plateau < problem_run.committed and problem_run.best != 0,
+                "improved": searched.population.earned,
             }
             for problem_run, searched in zip(status.problem_runs, open_run.problem_runs, strict=True)
         ],

@@ -12,6 +12,7 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
+from problems.objectives import groups_of
 from problems.scoring import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address, parse_addresses
@@ -43,9 +44,13 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     if "answers" not in given and ("command" in kinds or ("openai" in kinds and programs)):
         decided.setdefault("answers", 1)
     if config.set_size:
-        for single in (problem.name for problem in problems if len(problem.metrics) == 1):
-            told = f"--set {config.set_size}: {single} has one objective, so the best set is its best answer"
+        for problem in (problem for problem in problems if len(groups_of(problem.metrics)) == 1):
+            why = "has one objective" if len(problem.metrics) == 1 else "is served by one answer in all objectives"
+            told = f"--set {config.set_size}: {problem.name} {why}, so the best set is its best answer"
             warnings.warn(told, stacklevel=2)
+    if config.until_solved and all(problem.target is None for problem in problems):
+        told = "--until-solved stops nothing: no problem here has a target; a scorer declares one by `target`"
+        warnings.warn(told, stacklevel=2)
     taken = most_of(problem.resources for problem in problems)
     if taken and config.scoring_resources is None:
         decided["scoring_resources"] = taken

@@ -53,6 +53,7 @@ class Difference:
     p: two-sided, corrected in the same way
     seeds: how many each arm has, if there is only one problem: the interval is then over its seeds
     unknown: why there is no interval; empty if there is one
+    needed: how many problems with this mean and these values no rare one could cancel (_unseen); None for none
     """
 
     interval: Interval
@@ -61,6 +62,7 @@ class Difference:
     comparisons: int = 1
     seeds: tuple[int, int] = (1, 1)
     unknown: str = ""
+    needed: int | None = None
 
     @property
     def shown(self) -> bool:
@@ -138,8 +140,9 @@ def paired_difference(
         unknown = "one seed that acts on all problems has no interval"
     else:
         unknown = "" if rate else _why_unknown(first, second, gaps, reach, least)
+    needed = _fewest_unseen(mean, reach, comparisons)
     if unknown:
-        return Difference(Interval(mean, math.nan, math.nan), pairs, 1.0, comparisons, unknown=unknown)
+        return Difference(Interval(mean, math.nan, math.nan), pairs, 1.0, comparisons, unknown=unknown, needed=needed)
     found: list[tuple[Any, Any, Any]] = [sign_flips(gaps, alpha), _unseen(mean, pairs, reach, alpha)]
     if math.isinf(found[0][0]):  # too few problems to reject anything
         found[0] = (0.0, 0.0, found[0][2])
@@ -152,7 +155,8 @@ def paired_difference(
     low, high = min(*lows, mean), max(*highs, mean)
     if rate:
         low, high = max(low, -1.0), min(high, 1.0)
-    return Difference(Interval(mean, low, high), pairs, min(1.0, max(ps) * comparisons), comparisons)
+    p = min(1.0, max(ps) * comparisons)
+    return Difference(Interval(mean, low, high), pairs, p, comparisons, needed=needed)
 
 
 def _reach(first: Floats, second: Floats, rate: bool) -> tuple[float, float]:
@@ -185,6 +189,15 @@ def _unseen(mean: float, pairs: int, reach: tuple[float, float], alpha: float) -
     back = reach[0] if mean > 0 else reach[1]
     p = (back / (back + abs(mean))) ** pairs * SIGNIFICANCE / UNSEEN if mean else 1.0
     return mean - share * (reach[0] + mean), mean + share * (reach[1] - mean), min(1.0, p)
+
+
+def _fewest_unseen(mean: float, reach: tuple[float, float], comparisons: int) -> int | None:
+    """The number of pairs from which on the p of `_unseen` is significant; None for no difference."""
+    back = reach[0] if mean > 0 else reach[1]
+    if abs(mean) <= 1e-12 * back or back <= 0:
+        return None
+    pairs = -math.log(UNSEEN / comparisons) / math.log1p(abs(mean) / back)
+    return max(fewest_pairs(comparisons), math.ceil(pairs - 1e-9))
 
 
 def sign_flips(gaps: npt.ArrayLike, alpha: float = SIGNIFICANCE) -> tuple[float, float, float]:

@@ -224,6 +224,18 @@ class Population:
             return columns.ids[ordinal], columns.fitness[ordinal], columns.rewards(ordinal)
 
     @property
+    def earned(self) -> bool:
+        """Whether an answer is better than all valid ones that the search started from; where it started from none,
+        whether one has another score than a failed answer."""
+        with self._lock:
+            best, columns = self._memory.archipelago.best, self._memory.columns
+            if best is None or not columns.valid[best]:
+                return False
+            if any(columns.valid[: self._seeds]):
+                return best >= self._seeds  # the older of equals is the best
+            return bool(columns.successful)
+
+    @property
     def size(self) -> int:
         """Distinct candidates stored, evicted and failed ones included."""
         return len(self._memory.columns)

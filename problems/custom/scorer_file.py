@@ -18,6 +18,9 @@ problems.scoring). Instead of `score`, the file may define `problem`, an object 
 a class `Problem`, to be instantiated. `score` may be a coroutine function. `held_out(answer)` returns the same names as
 `score`, by cases that steer no search: `evo best` reports them.
 
+A name that is near one of these, and that nothing in the file reads, is refused: a misspelt `directions` would let the
+search go the wrong way.
+
 The file runs in another process, each call in a separate fork. Who is at fault in a failure:
 - `score` runs out of time or memory, or dies: the answer's, since a scorer commonly executes answers.
 - `score` raises a ValueError whose class is named AnswerError (problems.AnswerError will do), or an exception out of
@@ -28,27 +31,36 @@ The file runs in another process, each call in a separate fork. Who is at fault 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from problems.address import did_you_mean
 from problems.apart import AnswerError as AnswerError
 from problems.contract import BadAddress
-from problems.custom.scorer_problem import OPTIONS, ScorerOptions, ScorerProblem, checked_options, python_spec
+from problems.custom.scorer_problem import DECLARED, OPTIONS, ScorerOptions, ScorerProblem, checked_options, python_spec
 from problems.fingerprint import files_at, files_fingerprint, files_named_by
-from problems.python_syntax import parse_source
+from problems.python_syntax import parse_source, read_globals
 
 if TYPE_CHECKING:
     from problems.sandbox.contract import EvaluatorSpec
     from problems.sandbox.pool import Sandbox
 
 
+NEAR = 0.8
+"""How like a declaration an unread name must be for a misspelling (difflib): `target` and `target_date` have .71."""
+
+
 class ScorerFileProblem(ScorerProblem):
     """The file as a Problem."""
+
+    declarations: tuple[str, ...] = (*OPTIONS, *DECLARED, "held_out", "batch_scorer", "canonical")
+    """That the file may define, in addition to what scores."""
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         self.path = path.resolve()
         self.name = str(self.path)
+        check_names(self.path, self.declarations)
         options = checked_options(self.name, self.path.parent, read_literals(self.path))
         super().__init__(self.name, self.process(options), sandbox, options)
 
@@ -64,16 +76,32 @@ class ScorerFileProblem(ScorerProblem):
         return files_fingerprint(self.path.parent, files)
 
 
+def check_names(path: Path, known: Sequence[str]) -> None:
+    """Raise BadAddress for a name at the top level of the file that looks like one of `known`, which is not there, and
+    that nothing in the file reads: what a user needs for himself is read."""
+    tree, read = _parse(path)
+    defined = dict(_defined(tree))
+    left = [name for name in known if name not in defined]
+    for name, line in defined.items():
+        if name in read or name in known or name.startswith("_"):
+            continue
+        if hint := did_you_mean(name.lower(), left, most=1, like=NEAR):  # also for DIRECTIONS
+            raise BadAddress(f"{path}:{line}: nothing reads {name}{hint}")
+
+
+def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """(name, line) of the functions and variables of the top level, of the last definition of a name."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((target.id, node.lineno) for target in targets if isinstance(target, ast.Name))
+
+
 def read_literals(path: Path, wanted: Iterable[str] = OPTIONS) -> dict[str, Any]:
     """The plain values of these names as the file writes them, without running it. Raises BadAddress."""
-    try:
-        tree = parse_source(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadAddress(f"cannot read {path}: {error}") from None
-    except SyntaxError as error:
-        raise BadAddress(f"{path}, line {error.lineno} is not Python: {error.msg}") from None
-    except ValueError as error:
-        raise BadAddress(f"{path} is not Python: {error}") from None
+    tree, _ = _parse(path)
     values: dict[str, Any] = {}
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
@@ -85,3 +113,16 @@ def read_literals(path: Path, wanted: Iterable[str] = OPTIONS) -> dict[str, Any]
             except (ValueError, TypeError, SyntaxError):
                 raise BadAddress(f"{path}:{node.lineno}: {name} must be written out as a plain value") from None
     return values
+
+
+def _parse(path: Path) -> tuple[ast.Module, frozenset[str]]:
+    """Its tree, and the names that it reads."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return parse_source(text), read_globals(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadAddress(f"cannot read {path}: {error}") from None
+    except SyntaxError as error:
+        raise BadAddress(f"{path}, line {error.lineno} is not Python: {error.msg}") from None
+    except ValueError as error:
+        raise BadAddress(f"{path} is not Python: {error}") from None

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from problems.apart import AnswerCalls
 from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault, clip, finite
 from problems.objectives import Objective, describe_directions, is_lower, measure_objectives, score_values
+from problems.python_syntax import defined_names
 from problems.redaction import redact_known, redact_strings
 from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
 from problems.scoring import GPUS, check_resources
@@ -277,7 +278,8 @@ class ScorerProblem(Problem):
         beside = set() if not isinstance(value, dict) else {key for key in _FITNESS if value.get(key) is not None}
         whole = beside <= set(self.objectives)
         metrics = measure_objectives(self.objectives, self.directions, seed, whole)
-        self._take(tuple(replace(one, weight=of_fitness[one.name]) for one in metrics))
+        groups = about.get("groups") or {}
+        self._take(tuple(replace(one, weight=of_fitness[one.name], group=groups.get(one.name)) for one in metrics))
         if value is not None:
             self._seed = partial(self._score_of, value)
             score = self._seed()  # it may be at fault
@@ -371,7 +373,12 @@ class ScorerProblem(Problem):
     def _raise_fault(self, reply: Mapping[str, Any], when: str = "") -> None:
         if "fault" in reply:
             fault = str(reply["fault"])
-            raise ScorerFault(f"{self._at(reply.get('line'))}: {fault}{when}{self._remedy(fault)}")
+            raised = ScorerFault(f"{self._at(reply.get('line'))}: {fault}{when}{self._remedy(fault)}")
+            if (missing := reply.get("missing")) and missing in defined_names(self._seed_text):
+                raised.of_answer = f"the answer defines no {missing}"
+            elif "of_answer" in reply:
+                raised.of_answer = str(reply["of_answer"])
+            raise raised
 
     def _remedy(self, raised: str) -> str:
         """What to do if a package is missing, or if the sandbox refused a connection or a file; else ""."""

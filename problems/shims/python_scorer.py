@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     import user_file  # next to this file, which is loaded by its path
 
-from problems import apart  # noqa: F401  (by which evo.call finds the parent)
+from problems import apart  # by which evo.call finds the parent
 
 FILE = os.environ["EVO_SCORER_FILE"]
 """The scorer's code; for a function the file that it was written in, which need not exist here."""
@@ -69,7 +69,8 @@ def describe() -> dict[str, Any]:
     declared: dict[str, Any] = {"batched": batched}
     for name in ("canonical", "held_out"):
         declared[name] = callable(getattr(_target, name, None))
-    for name in ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions"):
+    names = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
+    for name in (*names, "groups") if ADAPTER is not None else names:
         value: Any = getattr(_target, name, None)
         try:
             value = value() if callable(value) else value
@@ -89,9 +90,9 @@ def _judge(function: str, answer: str) -> dict[str, Any]:
     except Exception as error:
         if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
             return {"answer_error": str(error) or "rejected by the scorer"}
-        if failure := _failure_of_answer(error):
+        if failure := _failure_of_answer(error, answer):
             return {"answer_error": failure}
-        return user_file.fault(error, FILE)
+        return user_file.fault(error, FILE) | _misfit(error)
     return {"value": _plain(value)}
 
 
@@ -99,9 +100,12 @@ score = partial(_judge, "score")
 held_out = partial(_judge, "held_out")  # by the cases that steer no search
 
 
-def _failure_of_answer(error: Exception) -> str:
+def _failure_of_answer(error: Exception, answer: str) -> str:
     """What failed at which line, if code that was executed from a text, or from a file in scratch, raised it: so is an
-    answer executed. Else ""."""
+    answer executed. Also for a text that is no code at all, as one with half a character. Else ""."""
+    unreadable = isinstance(error, UnicodeEncodeError) and error.object in answer
+    if unreadable or (isinstance(error, SyntaxError) and error.filename is None):  # of a null byte
+        return f"the answer fails: {user_file.describe(error)}"
     here = os.getcwd() + os.sep
     places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     told = user_file.describe(error)
@@ -110,6 +114,30 @@ def _failure_of_answer(error: Exception) -> str:
         told = told.partition(" (<")[0]  # which repeats the line
     lines = [line for name, line in places if name in _TEXTS or name.startswith(here)]
     return f"the answer fails, line {lines[-1]}: {told}" if lines else ""
+
+
+def _misfit(error: Exception) -> dict[str, str]:
+    """What shows that an answer is at fault which ran, and not the scorer that failed after it: {"missing": a name that
+    it lacks} or {"of_answer": its value of a wrong type}; {} for other errors, and where no answer ran."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    held = [value for frame in frames for value in frame.f_locals.values() if value is not frame.f_globals]
+    # exec adds the builtins to the dict in which it runs a text
+    spaces = [
+        each for each in held if isinstance(each, dict) and ("__builtins__" in each or any(map(_ran, each.values())))
+    ]
+    if isinstance(error, KeyError):
+        missing = [key for key in error.args[:1] if isinstance(key, str) and any(key not in space for space in spaces)]
+        return {"missing": missing[0]} if missing else {}
+    if not isinstance(error, TypeError | AttributeError) or not (spaces or apart.called or any(map(_ran, held))):
+        return {}
+    line = user_file.line_in(error, FILE)
+    where = f" at line {line} of {os.path.basename(FILE)}" if line else ""
+    return {"of_answer": f"the answer gives a value of a wrong type{where}: {user_file.describe(error)}"}
+
+
+def _ran(value: Any) -> bool:
+    """Whether it is a function of code that was executed from a text."""
+    return getattr(getattr(value, "__code__", None), "co_filename", None) in _TEXTS
 
 
 def score_batch(answers: list[str]) -> dict[str, Any]:

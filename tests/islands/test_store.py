@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, insert, select, text, update
 from support.island_samples import answer, group, new_problem, put, small_config
 
 from islands.engine import check_writable
-from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, UnknownRun
+from islands.errors import DatabaseMoved, DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
 from islands.lock import LOST
 from islands.population.population import Population
 from islands.schema import PolicyVersion, PromptGroup, Run
@@ -193,6 +193,19 @@ def test_a_wrong_address_gives_one_line_without_the_password(wrong, said):
     with pytest.raises(DatabaseUnavailable, match=said) as caught:
         Store.open(wrong)
     assert "\n" not in str(caught.value) and "hidden" not in str(caught.value)
+
+
+def test_a_path_is_a_sqlite_database_if_it_exists_or_ends_as_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for address in ("evo.db", str(tmp_path / "runs 50%.sqlite3")):
+        with Store.open(address) as store:
+            store.create_run("x", {}, command="", seed=0, commit="")
+        assert Path(address).is_file()
+    Path("evo.db").rename("kept")
+    with Store.open("kept", read_only=True) as store:
+        assert [run.name for run in store.runs()] == ["x"]
+    with pytest.raises(NoRuns, match="new.db: the file does not exist"):
+        Store.open("new.db", must_exist=True)
 
 
 def test_a_file_that_is_no_database_is_left_alone(tmp_path):

@@ -87,6 +87,54 @@ def test_a_failure_of_the_answers_own_code_names_its_line(scorer, answer, says):
     assert error.startswith(f"the answer fails, {says}") and error_kind(error) == says.split(": ")[1]
 
 
+FASTEST = """
+import operator
+seed_answer = "def rank(hours):\\n    return hours\\n"
+directions = {"delay": "min"}
+TABLE = {1: 2}
+def run(answer):
+    space = {}
+    exec(answer, space)
+    return space
+def score(answer):
+    space = run(answer)
+    best = min([3, 1], key=lambda job: space["rank"](job))
+    return {"delay": best + (TABLE["x"] if "table" in answer else 0) + 1 / (0 if "zero" in answer else 1)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("def other(hours): return 1", "the answer defines no rank"),
+        ("rank = 3", "a value of a wrong type at line 12 of scorer.py: TypeError: 'int' object is not callable"),
+        ("def rank(hours): return {}", "a value of a wrong type at line 12 of scorer.py: TypeError: '<' not supported"),
+        ("def rank(hours): return 1  # table", ""),
+        ("def rank(hours): return 1  # zero", ""),
+    ],
+)
+def test_an_answer_that_lacks_a_name_or_gives_a_wrong_type_is_at_fault_itself(scorer, answer, says):
+    """The scorer meets the fault in its own line; what only it can have done wrong stays its fault."""
+    problem = scorer(FASTEST)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ((score, _),) = asyncio.run(Scorer(1).score(problem, [answer]))
+    assert score.rewards == (0.0,)
+    if says:
+        assert says in score.error and not told
+    else:
+        assert "the scorer fails on it" in score.error
+        assert str(told[0].message).startswith("an answer counts as failed, because the scorer fails on it: ")
+        assert "scores 0" not in str(told[0].message)
+
+
+@pytest.mark.parametrize("seed", ["def other(hours): return 1", "def rank(hours): return {}"])
+def test_what_fails_on_the_seed_is_the_scorers_with_its_line(scorer, seed):
+    problem = scorer(FASTEST.replace("def rank(hours):\\n    return hours\\n", seed))
+    with pytest.raises(ScorerFault, match=r"scorer\.py, line 12: (KeyError|TypeError)"):
+        problem.score("def rank(hours): return 1")
+
+
 def test_what_the_file_may_declare(scorer):
     problem = scorer(
         "objectives = ('x', 'y')\nweights = {'x': 3, 'y': 1}\ntarget = 2\nanswer_format = 'python'\n"
@@ -205,6 +253,47 @@ def test_a_file_that_is_wrong_before_it_runs_is_a_bad_address(scorer, text, says
     with pytest.raises(BadAddress, match=says) as caught:
         scorer(text)
     assert "\n" not in str(caught.value)
+
+
+NEAR = """
+seed_answer = "1"
+JOBS = [3, 4]
+target_date = 5
+TARGET_OF_JOBS = 5
+weight = 2.0
+def weights_of(job):
+    return weight
+def score(answer):
+    direction = sum(JOBS) * weights_of(3)
+    return {"delay": direction}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ('direction = {"delay": "min"}', "directions"),  # `direction` in score is another variable
+        ('DIRECTIONS = {"delay": "min"}', "directions"),
+        ('targets = {"delay": 3}', "target"),
+        ("weigths = [1]", "weights"),
+        ("objective: list = ['delay']", "objectives"),
+        ("seed_answers = ['1']", "seed_answer"),
+        ("time_out = 3", "timeout"),
+        ("def heldout(answer): return 1", "held_out"),
+    ],
+)
+def test_a_misspelt_declaration_is_refused_with_the_nearest_name(scorer, line, near):
+    name = line.split(":")[0].split(" =")[0].removeprefix("def ").split("(")[0]
+    text = NEAR.replace("seed_answer = ", "spare = ") if near == "seed_answer" else NEAR
+    with pytest.raises(BadAddress, match=rf"scorer\.py:1: nothing reads {name}; did you mean {near}\?$"):
+        scorer(f"{line}\n{text}")
+
+
+def test_names_of_a_users_own_are_no_misspelt_declarations(scorer):
+    """Also one letter from a declaration, where the file reads it."""
+    read = "targets = {3: 1}\ndirection = 1\ndef goal(job):\n    return targets[job] * direction\n"
+    assert scorer(NEAR + read).score("x").fitness == 14.0
+    assert scorer(f"target = 9\ntargets = [1]\n{NEAR}").target == 9  # beside the declaration itself
 
 
 def test_an_isolated_scorer_sees_its_own_file_and_what_it_names(scorer, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 import shlex
 import signal
@@ -259,7 +260,7 @@ def number(value: float | None) -> str:
 def progress_line(fit: SavedFit) -> str:
     """The state of a running search in one line."""
     session, row = fit.sessions[-1], fit.recommended
-    parts = [clock(session.seconds), f"{session.evaluations:,} evaluations", f"{len(fit.rows)} rows"]
+    parts = [clock(session.seconds), _count(session.evaluations, "evaluation"), _count(len(fit.rows), "row")]
     if row is not None:
         held = "" if row.test_r2 is None else f", held-out {number(row.test_r2)}"
         measured = f"recommended: size {row.complexity}, R2 {number(row.r2)}{held}"
@@ -267,12 +268,18 @@ def progress_line(fit: SavedFit) -> str:
     return "  ".join(parts)
 
 
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' * (number != 1)}"
+
+
 def print_fit(console: Console, fit: SavedFit, row: FrontRow | None) -> None:
     """Why the search ended, what it took, its front with the recommended row marked, and the row's formula."""
     seconds, evaluations = sum(each.seconds for each in fit.sessions), sum(each.evaluations for each in fit.sessions)
     sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
     reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
-    console.print(f"{reason}; {seconds:.1f} s, {evaluations:,} evaluations{sessions}.\n", soft_wrap=True, markup=False)
+    console.print(
+        f"{reason}; {seconds:.1f} s, {_count(evaluations, 'evaluation')}{sessions}.\n", soft_wrap=True, markup=False
+    )
     squared = fit.settings.loss in (None, "squared_error")
     titles = ("", "row", "size", "RMSE" if squared else "loss", "score", "R2", "held-out R2", f"{fit.target} =")
     rows = []
@@ -306,6 +313,14 @@ def _check_plot(plot: Path | None) -> None:
         raise BadInput(f"--plot {plot}: the name must end in {', '.join(PICTURES)}")
     if plot is not None and not plot.absolute().parent.is_dir():
         raise BadInput(f"--plot {plot}: there is no folder {plot.parent}")
+    if plot is not None:
+        _check_package("matplotlib", "--plot")
+
+
+def _check_package(package: str, option: str) -> None:
+    """Refuse what an extra is missing for, before the work."""
+    if importlib.util.find_spec(package) is None:
+        raise BadInput(f"{option} needs {package}: pip install 'evo-search[formulas]'")
 
 
 def _save_plot(fit: SavedFit, parts: SplitTable, plot: Path, row: FrontRow) -> None:
@@ -358,6 +373,8 @@ def _show(name: str | None, row: str, form: str, plot: Path | None) -> None:
     if name is None:
         _list(as_json=form == "json")
         return
+    if form in ("sympy", "latex"):
+        _check_package("sympy", f"--as {form}")
     saved, _path = fits.load_fit(name)
     rows = list(saved.rows)
     if row == "best":

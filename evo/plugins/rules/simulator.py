@@ -43,17 +43,26 @@ class Simulator:
         self.weights, self.target = own.get("weights"), own.get("target")
 
     @cached_property
-    def _measured(self) -> list[str]:
-        """The names of the costs of a seed on the first instance of each family."""
+    def _measured(self) -> dict[str, str]:
+        """Cost -> its family, of a seed on the first instance of each family."""
         seed = self.seed_answer if isinstance(self.seed_answer, str) else self.seed_answer[0]
-        first = {family: instances[:1] for family, instances in self._families.items()}
         try:
-            return list(self._costs(parse_rule(seed, self._names), first))
+            rule = parse_rule(seed, self._names)
+            return {
+                name: family
+                for family, instances in self._families.items()
+                for name in self._costs(rule, {family: instances[:1]})
+            }
         except FormulaError as fault:
             raise ValueError(f"seed_answer is {clip(seed)}, but {fault}") from None
 
     def objectives(self) -> list[str]:
-        return self._measured
+        return list(self._measured)
+
+    def groups(self) -> dict[str, str]:
+        """The family of each cost, where one has several: an instance is decided by one rule, for all its costs."""
+        families = list(self._measured.values())
+        return {name: family for name, family in self._measured.items() if families.count(family) > 1}
 
     def directions(self) -> dict[str, str]:
         return dict.fromkeys(self._measured, "min")

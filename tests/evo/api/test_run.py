@@ -112,6 +112,8 @@ def test_the_scorer_s_own_fault_is_raised_with_its_line(quick):
         ({"iteratons": 3}, ValueError, "unknown key iteratons; did you mean iterations"),
         ({"max_answer": 3}, ValueError, "did you mean max_answers"),
         ({"zzz": 3}, ValueError, "unknown key zzz; known: "),
+        ({"direction": {"score": "min"}}, ValueError, "unknown key direction; did you mean directions?"),
+        ({"targets": 3}, ValueError, "unknown key targets; did you mean target?"),
         ({"iterations": 0}, ValueError, "iterations = 0: Input should be greater than or equal to 1"),
         ({"population": {"islnds": 2}}, ValueError, "unknown key population.islnds"),
         ({"statement": "x"}, ValueError, "give score="),

@@ -128,3 +128,79 @@ def test_an_unconfined_scorer_is_a_finding_and_is_not_tried(tmp_path):
 def test_findings_come_worst_first():
     given = [note("process", ""), faulty("equals", ""), ok("seed", ""), *(faulty(name, "") for name in ("time", "nan"))]
     assert [finding.check for finding in ranked(given)] == ["nan", "time", "equals", "process", "seed"]
+
+
+RANK = """
+import random
+seed_answer = "def rank(hours, weight, left):\\n    return left\\n"
+directions = {{"delay": "min"}}
+draw = random.Random(1)
+JOBS = [(draw.randint(1, 20), draw.randint(1, 9), draw.randint(20, 300)) for _ in range(40)]
+def score(answer):
+    {run}(answer, space := {{}})
+    now, delay, waiting = 0, 0, list(JOBS)
+    while waiting:
+        hours, weight, due = job = min(waiting, key=lambda job: space["rank"](job[0], job[1], job[2] - now))
+        waiting.remove(job)
+        now += hours
+        delay += weight * max(0, now - due)
+    return {{"delay": delay}}
+"""
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_text_scorer_that_executes_a_program_is_attacked_with_python(tmp_path, declared):
+    """README's first scorer. A rank times 1000, 10^6 and 10^9 is the same order: equal values are no growth."""
+    text = RANK.format(run="exec")
+    found = found_in(
+        scorer_file(
+            tmp_path, "", text=("answer_format = 'python'\n" * declared + text).replace("{", "{{").replace("}", "}}")
+        )
+    )
+    assert {name: one.level for name, one in found.items()} == {
+        **dict.fromkeys(("nan", "raises", "cut", "empties", "equals", "elements", "claim", "leaves early"), "ok"),
+        "process": "note",
+    }
+
+
+CLAIM = """
+seed_answer = "def f(n):\\n    return n\\n"
+{directions}
+def score(answer):
+    exec(answer, space := {{}})
+    return {{"size": {value}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("directions", "value", "advised"),
+    [
+        ('directions = {"size": "min"}', '-float(space["f"](1))', False),  # declared already
+        ('directions = {"size": "max"}', 'float(space["f"](1))', False),
+        ("", 'float(space["f"](1))', True),
+    ],
+)
+def test_a_number_that_is_believed_is_a_fault_and_no_declared_direction_is_advised(
+    tmp_path, directions, value, advised
+):
+    text = CLAIM.format(directions=directions, value=value).replace("{", "{{").replace("}", "}}")
+    claim = found_in(scorer_file(tmp_path, "", text=text))["claim"]
+    assert claim.level == "finding" and "a number that grows is believed" in claim.summary
+    assert ("`directions`" in claim.details[0]) == advised
+
+
+def test_growth_within_what_a_search_reaches_is_no_claim(tmp_path):
+    """1 - 1/x grows for ever and stays below 1, which a search of x nearly reaches too."""
+    value = 'round(1 - 1 / (1 + abs(space["f"](1))), 9)'
+    text = CLAIM.format(directions="", value=value).replace("{", "{{").replace("}", "}}")
+    subject = Subject(scorer_file(tmp_path, "", text=text), mutants=16)
+    for reached, level in ((1.0, "ok"), (0.6, "finding")):
+        subject.__dict__["reached"] = reached
+        assert {one.check: one.level for one in check_cheats(subject)}["claim"] == level
+
+
+def test_a_short_search_reaches_further_than_mutants(tmp_path):
+    text = CLAIM.format(directions="", value='-abs(space["f"](1) - 30)').replace("{", "{{").replace("}", "}}")
+    subject = Subject(scorer_file(tmp_path, "", text=text), mutants=16)
+    assert subject.reached >= max(one.fitness for one in subject.mutants if one.valid)
+    assert subject.reached > subject.honest.fitness == -29

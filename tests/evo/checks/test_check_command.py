@@ -57,3 +57,23 @@ def test_bad_input(capsys, here, arguments):
 def test_a_maze(capsys, here):
     code, out, _ = evo(capsys, "check", "maze:test/1", "--plain", "--mutants", "16")
     assert code == 0 and out.count("no fault found") == 1 and "never executed" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "seed_answer = 'abcd'\ndef score(answer):\n    return {'x': len(set(answer)), 'y': answer.count('a')}\n",
+            "process",
+        ),
+        ("isolated = False\n" + SOUND, ""),
+    ],
+)
+def test_what_was_not_tried_is_in_the_conclusion(capsys, here, text, told):
+    (here / "scorer.py").write_text(text)
+    _, out, _ = evo(capsys, "check", "scorer.py", "--plain", "--mutants", "16")
+    last = out.strip().splitlines()[-1]
+    assert (f"no fault found; not tried: {told} (" in last) == bool(told), out
+    assert ("could cheat: process" in last) != bool(told)
+    (report,) = json.loads(evo(capsys, "check", "scorer.py", "--json", "--mutants", "16")[1])
+    assert report["skipped"] == [told] * bool(told)

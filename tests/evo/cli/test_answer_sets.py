@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ from support.command_line import refused
 
 import evo
 from evo.progress.answer_set import AnswerSet
+from evo.report.tables import set_table
+from evo.values import write_number
 from islands.types import Candidate, ProblemRecord
-from problems.objectives import Objective
+from problems.objectives import Objective, groups_of
+from vpo.metrics import best_set
 
 # two kinds of days that want opposite numbers, and held-out cases that want the opposite of that
 SCORER = """
@@ -111,6 +115,77 @@ def test_one_objective_has_its_best_answer_and_a_line_says_so(capsys: Capture) -
     arguments = ("run", "days.py", "--policy", "scripted:mutate", "--iterations", "8", "--set", "3", "--plain")
     with pytest.warns(match="has one objective, so the best set is its best answer"):
         assert "with one objective the best set is the best answer" in told(capsys, *arguments)
+
+
+# two costs of two families, by four rules: what each answer scores, as rewards
+PAIRS = {"A": (0.9, 0.1, 0.2, 0.2), "B": (0.1, 0.9, 0.2, 0.2), "C": (0.6, 0.6, 0.1, 0.1), "D": (0.3, 0.3, 0.8, 0.8)}
+NAMES = ("normal missed", "normal late", "rush missed", "rush late")
+
+
+def chosen_of(groups: tuple[str | None, ...], weights: tuple[float, ...] = (1, 1, 1, 1)) -> AnswerSet:
+    metrics = tuple(
+        Objective(name, weight=w, group=group) for name, w, group in zip(NAMES, weights, groups, strict=True)
+    )
+    record = ProblemRecord(1, 1, 0, "p", "p", NAMES, None, "text", "done", "", None, None, 1, 1.0, None, metrics)
+    places, value = best_set(list(PAIRS.values()), 3, weights, groups_of(metrics))
+    members = tuple(
+        Candidate(place, list(PAIRS)[place], list(PAIRS.values())[place], 0.5, {}, "", None, 0, 0, None, ())
+        for place in places
+    )
+    found = AnswerSet(record, 3, members, members[0])
+    assert found.value == pytest.approx(value)
+    return found
+
+
+def test_a_family_is_served_by_one_member_for_all_its_costs() -> None:
+    """By costs alone A, B and D give .9, .9, .8, .8, a mean of .85, which no day has: on a normal day A and B have .5,
+    C .6. By families C and D have (.6 + .8) / 2 = .7, and a third adds nothing."""
+    alone = chosen_of((None,) * 4)
+    assert ([one.text for one in alone.members], alone.value) == (["A", "B", "D"], pytest.approx(0.85))
+    paired = chosen_of(("normal", "normal", "rush", "rush"))
+    assert ([one.text for one in paired.members], paired.value) == (["C", "D"], pytest.approx(0.7))
+    assert paired.chosen == (0, 0, 1, 1) and "a further answer adds nothing" in paired.describe()
+    table = set_table(paired)
+    assert table is not None
+    rows = {row[0].text: [cell.text for cell in row[1:4]] for row in table.rows}
+    assert rows["normal missed"] == ["0.6 *", "0.3", "0.6"] and rows["rush late"] == ["0.1", "0.8 *", "0.8"]
+    assert (
+        rows["value"] == ["0.35", "0.55", "0.7"] and "the same for all objectives of normal, and of rush" in table.below
+    )
+    assert [member["best_for"] for member in paired.as_dict()["members"]] == [list(NAMES[:2]), list(NAMES[2:])]
+    weighted = chosen_of(("normal", "normal", "rush", "rush"), (3, 1, 0, 0))  # A has .7 on a normal day, C .6
+    assert [one.text for one in weighted.members] == ["A"] and weighted.value == pytest.approx(0.7)
+    one = chosen_of(("",) * 4)
+    assert "one answer serves all objectives, so the best set is the best answer" in one.describe()
+    assert set_table(one) is None
+
+
+def test_a_simulator_with_two_costs_of_a_family_has_a_set_of_one_rule_a_day(capsys: Capture) -> None:
+    """The two costs of a normal day want opposite rules, so no day has the best of both."""
+    text = """
+features = {"a": "one", "b": "other"}
+families = {"normal": [3], "rush": [5]}
+held_out = {"normal": [4], "rush": [6]}
+seed_answer = "a"
+def simulate(rule, day):
+    high = float(rule(float(day), 1.0))
+    if day < 5:
+        return {"missed": 1 / (1 + abs(high)), "late": abs(high)}
+    return {"missed": 1 + abs(high - 7), "late": 1 + abs(high - 7)}
+"""
+    Path("days.py").write_text(text)
+    run = ("run", "days.py", "--set", "3", "--iterations", "20", "--seed", "1", "--name", "days", "--plain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = told(capsys, *run)
+    (found,) = evo.load_run("days").sets()
+    assert found.groups == ((0, 1), (2, 3)) and len(found.members) == 2
+    best = [max(np.mean(one.rewards[columns]) for one in found.members) for columns in (slice(0, 2), slice(2, 4))]
+    assert found.value == pytest.approx(np.mean(best)) and found.chosen[0] == found.chosen[1] != found.chosen[2]
+    assert found.describe() in out and found.describe() in told(capsys, "best", "days", "--set", "3")
+    assert json.loads(told(capsys, "best", "days", "--set", "3", "--json"))[0]["set"]["value"] == found.value
+    page = evo.load_run("days").report("days.html").read_text()
+    assert "held out set" in page and "held out single" in page and f"{write_number(found.value)}<" in page
 
 
 def test_values_have_a_mean_only_where_their_scales_are_alike() -> None:

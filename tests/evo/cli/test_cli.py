@@ -169,6 +169,28 @@ def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
     assert "misses in 600 tries" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize(
+    ("value", "seed", "earns"),
+    [
+        ("-abs(x - 3)", "1", True),  # the best is 0
+        ("-1 - abs(x - 3)", "1", True),  # the best is negative
+        ("-abs(x - 3)", "3", False),  # the seed is the best, and 0
+        ("-1 - abs(x - 3)", "3", False),
+        ("1 / (1 + abs(x - 3))", "1", True),
+    ],
+)
+@pytest.mark.parametrize("lower", [False, True])
+def test_what_was_earned_is_measured_from_the_seed_and_not_from_0(here, capsys, value, seed, earns, lower):
+    told = {"d": f"-({value})"} if lower else {"d": value}
+    text = f"seed_answer = '{seed}'\ndirections = {{'d': '{'min' if lower else 'max'}'}}\n"
+    (here / "near.py").write_text(f"{text}def score(answer):\n    x = float(answer)\n    return {{'d': {told['d']}}}\n")
+    (here / "reply.txt").write_text("3" if earns else "4")
+    run = ["run", "near.py", "--policy", "scripted:fixed=reply.txt", "--answers", "1", "--iterations", "8", "--plain"]
+    capsys.readouterr()
+    out = evo(capsys, *run)[1]
+    assert ("nothing was earned" not in out) == earns, out
+
+
 def test_a_search_that_earned_nothing_says_so(here, capsys):
     (here / "flat.py").write_text("seed_answer = 'a'\ndef score(answer):\n    return 1.0 if answer == 'a' else 0.5\n")
     run = ["run", "flat.py", "--policy", "scripted:mutate", "--iterations", "8", "--name", "flat", "--plain"]

@@ -10,6 +10,7 @@ from support.command_line import refused
 
 from evo.cli import invoke
 from evo.plugins.formulas import command, fit, table
+from evo.plugins.formulas.command import _count
 from evo.plugins.formulas.fit import begin_fit, load_fit, run_fit
 from evo.plugins.formulas.table import read_table
 
@@ -269,3 +270,21 @@ def test_a_fit_of_an_earlier_version_opens_and_resumes(energy, capsys):
     capsys.readouterr()
     assert invoke(["fit", "list"]) == 2
     assert "fit list was removed; evo fit show without a name lists the fits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package, options", [("matplotlib", ("--plot", "p.png")), ("sympy", ("--as", "sympy"))])
+def test_an_extra_that_is_missing_is_named_before_the_work(energy, capsys, monkeypatch, package, options):
+    assert invoke(["fit", "energy.csv", "-y", "energy", "--name", "kept", *FEW]) == 0
+    monkeypatch.setitem(sys.modules, package, None)
+    for words in (["fit", "show", "kept"], ["fit", "energy.csv", "-y", "energy", "--name", "other", *FEW]):
+        if words[1] == "show" or options[0] == "--plot":
+            capsys.readouterr()
+            assert invoke([*words, *options]) == 2
+            told = capsys.readouterr()
+            assert told.out == "" and told.err.count("\n") == 1
+            assert f"needs {package}: pip install 'evo-search[formulas]'" in told.err
+    assert fit.list_fits() == ["kept"]
+
+
+def test_one_evaluation_is_no_evaluations():
+    assert [_count(number, "row") for number in (0, 1, 2, 1000)] == ["0 rows", "1 row", "2 rows", "1,000 rows"]

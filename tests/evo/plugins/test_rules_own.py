@@ -92,6 +92,21 @@ def test_an_instance_that_cannot_be_copied_stands_once(tmp_path):
         resolve(str(path))[0].score("hours")
 
 
+@pytest.mark.parametrize(
+    ("change", "near"),
+    [
+        (("held_out = ", "heldout = "), "held_out"),
+        (("import numpy", "targets = 3\nimport numpy"), "target"),
+        (("import numpy", "weight = [1, 2]\nimport numpy"), "weights"),
+        (("import numpy", "tasks = 'Sort.'\nimport numpy"), "task"),
+    ],
+)
+def test_a_misspelt_declaration_is_refused(opened, change, near):
+    with pytest.raises(BadAddress, match=rf"nothing reads \w+; did you mean {near}\?$"):
+        opened(change)
+    assert opened(("import numpy", "best = due_date = kinds = weighting = 3\nimport numpy")).fault is None
+
+
 def test_an_answer_that_is_no_rule_fails(opened):
     score = opened().score("work + weight")
     assert score.error.startswith("there is no variable 'weight'; there is work, value") and score.fitness == 0.0

@@ -1,3 +1,4 @@
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -153,3 +154,16 @@ def test_a_directorys_population_survives_settling_and_storing():
         made = population_config(config, directory)
         assert (made.islands, made.population_size, made.migration_interval) == (3, 60, 9)
         assert (config.seed, config.answers) == (42, 1)
+
+
+@pytest.mark.parametrize("target", [None, 0.0])
+def test_until_solved_without_any_target_says_so(target):
+    problem = PythonProblem()
+    problem.target = target
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        resolve_settings(RunConfig(problems=["x"], until_solved=True), [problem])
+    texts = [str(one.message) for one in told]
+    assert texts == [
+        "--until-solved stops nothing: no problem here has a target; a scorer declares one by `target`"
+    ] * (target is None)
