@@ -24,7 +24,7 @@ def generated_pages(root: Path) -> dict[str, str]:
         "reference/settings.md": settings_page(),
         "reference/database.md": database_page(),
         **command_pages(),
-        **{path: LATER + page for path, page in (python_pages() | results(root)).items()},
+        **{path: LATER + page for path, page in (python_pages(root) | results(root)).items()},
     }
 
 

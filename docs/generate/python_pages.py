@@ -1,8 +1,11 @@
-"""The pages of the Python interface: directives for mkdocstrings, which reads signatures and docstrings."""
+"""The pages of the Python interface: directives for mkdocstrings, which reads signatures and docstrings.
+
+Modules are read, not imported: some need an extra that the site does not install."""
 
 from __future__ import annotations
 
-from importlib import import_module
+import ast
+from pathlib import Path
 
 import evo
 
@@ -42,7 +45,7 @@ SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 """Name of a page -> (title, introduction, modules and classes)."""
 
 
-def python_pages() -> dict[str, str]:
+def python_pages(root: Path) -> dict[str, str]:
     """Path -> page: the functions of `evo`, its results and errors, then the contracts, by module."""
     public = {name: getattr(evo, name) for name in evo.__all__ if not name.startswith("_")}
     homes = {name: f"{member.__module__}.{member.__qualname__}" for name, member in public.items() if callable(member)}
@@ -57,16 +60,26 @@ def python_pages() -> dict[str, str]:
         **SECTIONS,
     }
     return {
-        f"{FOLDER}/{name}.md": "\n\n".join([f"# {title}", about, *map(_directive, members)]) + "\n"
+        f"{FOLDER}/{name}.md": "\n\n".join([f"# {title}", about, *(_directive(root, home) for home in members)]) + "\n"
         for name, (title, about, members) in pages.items()
     }
 
 
-def _directive(home: str) -> str:
-    """Raises ImportError or AttributeError if a name is gone: the page must not outlive it."""
-    try:
-        import_module(home)
-    except ModuleNotFoundError:
-        module, _, name = home.rpartition(".")
-        getattr(import_module(module), name)
+def _directive(root: Path, home: str) -> str:
+    """home: a module, or a class or function of one. Raises LookupError if it is gone: the page must not outlive it."""
+    module, _, name = home.rpartition(".")
+    if _source(root, home) is None and name not in _defined(_source(root, module)):
+        raise LookupError(f"the site describes {home}, which is not there")
     return f"::: {home}"
+
+
+def _source(root: Path, module: str) -> Path | None:
+    """The file of a module; None if there is no such module."""
+    path = root.joinpath(*module.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+def _defined(source: Path | None) -> set[str]:
+    """The classes and functions that a module defines."""
+    body = ast.parse(source.read_text(encoding="utf-8")).body if source else ()
+    return {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)}

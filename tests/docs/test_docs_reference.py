@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -17,13 +18,20 @@ from islands.schema import METADATA
 
 
 @pytest.fixture(scope="module")
-def made():
-    """The generated pages by path."""
+def generator():
+    """The module that makes the pages of the Python interface."""
     sys.path.insert(0, str(ROOT / "docs" / "generate"))
-    try:
-        from pages import generated_pages
-    finally:
-        sys.path.pop(0)
+    import python_pages
+
+    yield python_pages
+    sys.path.pop(0)
+
+
+@pytest.fixture(scope="module")
+def made(generator):
+    """The generated pages by path."""
+    from pages import generated_pages
+
     return generated_pages(ROOT)
 
 
@@ -49,6 +57,21 @@ def test_every_column_is_there(made):
         assert all(f"| `{column.name}` |" in section for column in table.columns)
 
 
+def test_modules_are_described_without_the_extras_that_they_need(generator, monkeypatch):
+    for module, extra in (("vpo.trl", "trl"), ("evo.plugins.formulas.estimator", "sklearn")):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        monkeypatch.setitem(sys.modules, extra, None)  # its import raises
+    described = "".join(generator.python_pages(ROOT).values())
+    assert "::: vpo.trl\n" in described and "::: evo.plugins.formulas.estimator.FormulaRegressor\n" in described
+
+
+@pytest.mark.parametrize("gone", ["vpo.nosuch", "vpo.trl.NoTrainer", "vpo.NoClass", "nosuch.module.name"])
+def test_a_page_of_what_is_gone_is_not_made(generator, monkeypatch, gone):
+    monkeypatch.setitem(generator.SECTIONS, "vpo", ("VPO", "About it.", (gone,)))
+    with pytest.raises(LookupError, match=gone):
+        generator.python_pages(ROOT)
+
+
 def test_results_lead_to_the_pages_of_results(made):
     assert "](search.md)" in made["results/index.md"]
     assert ".json)" not in made["results/index.md"]
@@ -57,7 +80,13 @@ def test_results_lead_to_the_pages_of_results(made):
 
 
 def test_the_readme_is_short_and_begins_with_its_two_commands():
+    """Another command that installs needs its environment in .ci/run, which takes these by their order."""
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 150
-    assert "\npip install -e . && evo demo " in text
-    assert '\npip install -e ".[test]" && pytest -n 2 ' in text
+    found = [command.strip() for command in re.findall(r"\bpip install [^#`\n]*", text)]
+    assert found == [
+        "pip install -e . && evo demo",
+        'pip install -e ".[test]" && pytest -n 2',
+        'pip install -e ".[docs]" && mkdocs serve',
+    ]
+    assert all(f"\n{command} " in text for command in found[:2])

