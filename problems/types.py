@@ -178,12 +178,17 @@ class ScoredGroup:
     operator: int = 0
 
     def rewards(self, dimensions: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m)."""
+        """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m). Raises
+        ValueError if an answer has another number of rewards."""
         g, m = len(self.rollouts), max(self.answers, max((len(r.answers) for r in self.rollouts), default=0))
         rewards = np.zeros((g, m, dimensions))
         valid = np.zeros((g, m), dtype=bool)
         for i, rollout in enumerate(self.rollouts):
             for j, answer in enumerate(rollout.answers):
+                if len(answer.score.rewards) != dimensions:
+                    raise ValueError(
+                        f"an answer has {len(answer.score.rewards)} rewards where others have {dimensions}"
+                    )
                 rewards[i, j], valid[i, j] = answer.score.rewards, True
         return rewards, valid
 

@@ -42,7 +42,7 @@ from problems.address import name_few
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
-from vpo.training import TrainStats
+from vpo.training import TrainingStopped, TrainStats
 from vpo.training.config import Estimation
 from vpo.training.examples import group_advantages
 
@@ -259,7 +259,11 @@ class StoredGroups(StoredSource):
             batch = self.read(step)
             left_out += batch.left_out
             for group in batch.groups:
-                if np.any(group_advantages(group, estimation)):
+                try:
+                    taught = group_advantages(group, estimation)
+                except TrainingStopped as error:
+                    raise BadInput(str(error)) from None
+                if np.any(taught):
                     return
                 left_out[SPREADLESS] += 1
         raise BadInput(_nothing_taught(self.run.method, left_out, "chosen groups"))
