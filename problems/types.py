@@ -159,6 +159,7 @@ class ScoredGroup:
     answers: m, the answers per rollout
     seed: the run's sampling seed; with prompt.stream it reproduces the rollouts
     operator: the index of the sampled operator in the configuration
+    top_p: the share of the mass that the tokens were drawn from; below 1 their log-probabilities are of that part alone
     """
 
     problem: int
@@ -176,6 +177,7 @@ class ScoredGroup:
     sampling_seconds: float = 0.0
     scoring_seconds: float = 0.0
     operator: int = 0
+    top_p: float = 1.0
 
     def rewards(self, dimensions: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m). Raises

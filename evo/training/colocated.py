@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evo.config.run import RunConfig, SearchTraining
-from evo.errors import BadInput, not_trainable
+from evo.errors import BadInput, check_whole_sampling, not_trainable
 from evo.search.core import SearchCore
 from evo.search.loop import Learner, SyncFailed
 from evo.search.sampler import Sampler
@@ -243,6 +243,7 @@ def check_trainable(config: RunConfig, policies: Sequence[Policy]) -> None:
         raise BadInput(f"{config.train.method} compares the rollouts of an iteration: --rollouts must be 2 or more")
     if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of an iteration are alike, and nothing can be learned from them")
+    check_whole_sampling(policy.top_p)
 
 
 def _check_server(config: RunConfig, policy: Policy) -> None:

@@ -36,7 +36,7 @@ from islands.comparisons import runs_named
 from islands.groups import groups_at
 from islands.runs import group_count
 from islands.store import Store
-from islands.training import CHAINS, ONE_ROLLOUT, GroupChoice, TraceRow
+from islands.training import CHAINS, NUCLEUS, ONE_ROLLOUT, GroupChoice, TraceRow
 from islands.types import ProblemRecord, RunRecord
 from problems.address import name_few
 from problems.types import ScoredGroup
@@ -51,6 +51,7 @@ TOO_LONG, SPREADLESS = "longer than the policy's context", "without spread"
 REMEDY = {
     CHAINS: "learn from them by " + ", ".join(name for name, method in METHODS.items() if method.chain),
     ONE_ROLLOUT: "search with --rollouts 4 or more",
+    NUCLEUS: "their log-probabilities leave out the other tokens; search with --top-p 1",
     SILENT: "without them the importance ratio is undefined",
     FOREIGN: "train the policy that searched, or one of its family",
     SPREADLESS: "choose other traces, or search with more rollouts or a higher temperature",

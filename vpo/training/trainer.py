@@ -112,7 +112,12 @@ class PolicyTrainer:
         """Learn from these groups. Without one that teaches anything the weights and the version stay as they are.
 
         Raises TrainingDiverged where loss or gradient is not finite; the weights are then those before the update.
+        ValueError if a group was sampled at a top-p below 1: the log-probabilities that it records are of its nucleus.
         """
+        if cut := [group.top_p for group in groups if group.top_p < 1]:
+            raise ValueError(
+                f"a group was sampled at top-p {min(cut):g}; training needs samples of the whole distribution"
+            )
         # 1. leave out groups that too old a version wrote
         fresh = [group for group in groups if not self._stale(group)]
         # 2. groups become examples with advantages; groups without spread teach nothing
