@@ -38,7 +38,7 @@ WHITENING_EPSILON = 1e-8
 class GroupRewards:
     """One group, as every estimator receives it.
 
-    rewards: (G, m, d), of missing and failed answers what they are worth; valid: (G, m), the others
+    rewards: (G, m, d), those of missing and failed answers by with_floor; valid: (G, m), the others
     weights: (K, d), the scalarizations that VPO's family shares within the group
     scalar: (d,), the deployment weighting
     taste: (d,), the one random scalarization of random_weighting for this group

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 
 class TrainingStopped(RuntimeError):
-    """Training cannot go on. The message says why, and what to do."""
+    """Training has to end. The message says why, and what to do."""
 
 
 class TrainingDiverged(TrainingStopped):

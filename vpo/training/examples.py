@@ -81,7 +81,7 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, goal: Goal | None 
 
 
 def _fitness_and_failed(group: ScoredGroup, valid: Bools) -> tuple[Floats, Bools]:
-    """Of every answer, (G, m): its fitness, 0 where it is missing; whether it is at fault."""
+    """Of every answer, (G, m): its fitness, 0 if missing; whether it is at fault."""
     fitness, failed = np.zeros(valid.shape), np.zeros_like(valid)
     for i, rollout in enumerate(group.rollouts):
         fitness[i, : len(rollout.answers)] = [answer.score.fitness for answer in rollout.answers]
