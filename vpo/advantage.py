@@ -244,7 +244,7 @@ def pass_at_k(group: GroupRewards) -> Floats:
     K is `pass_at`, the number of answers that a search spends on such a prompt (arXiv 2505.15201 has estimators for K
     up to the group's size; this is the plug-in one, which takes any K).
     """
-    return pass_gradient(group.solved[:, :1].any(axis=1), group.pass_at or len(group.rewards))
+    return pass_gradient(np.asarray(group.solved[:, :1].any(axis=1)), group.pass_at or len(group.rewards))
 
 
 def vpo_pass_at_k(group: GroupRewards) -> Floats:

@@ -70,8 +70,7 @@ def with_floor(rewards: npt.ArrayLike, valid: npt.ArrayLike, failed: npt.ArrayLi
 
     The floor of an objective is the least reward of an answer of the group, or 0 if none is below 0. So no answer is
     worth less than no answer, under any weighting. A missing answer is worth the floor. So is a failed one where the
-    floor is below 0, since its 0 would then be the best of the group; elsewhere it keeps the
-    rewards that its scorer gave it.
+    floor is below 0, since its 0 would then be the best of the group; elsewhere it keeps what its scorer gave it.
     """
     v = np.asarray(valid, dtype=bool)[..., None]
     held = np.where(v, np.asarray(rewards, dtype=np.float64), 0.0)
