@@ -178,6 +178,16 @@ def adapts_tied_embeddings(model: PreTrainedModel) -> bool:
     return ties_embeddings(model) and any(isinstance(layer, BaseTunerLayer) for layer in _token_layers(model))
 
 
+def _untie_embeddings(model: PreTrainedModel) -> None:
+    """Give what predicts tokens a matrix of its own, below its adapter."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    _, head = _token_layers(model)
+    layer: Any = head.get_base_layer() if isinstance(head, BaseTunerLayer) else head
+    layer.weight = type(layer.weight)(layer.weight.detach().clone(), requires_grad=False)
+    model.config.tie_word_embeddings = model.config.get_text_config(decoder=True).tie_word_embeddings = False
+
+
 def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
     """The model with the adapter of a directory added into its weights, and named by that directory, so that an
     adapter trained on it names its base. Token embeddings that the model uses twice become two matrices if the adapter
@@ -189,10 +199,7 @@ def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
     with without_peft_warnings():
         adapted = PeftModel.from_pretrained(model, folder)
         if adapts_tied_embeddings(model):
-            _, head = _token_layers(model)
-            layer = head.get_base_layer() if hasattr(head, "get_base_layer") else head
-            layer.weight = type(layer.weight)(layer.weight.detach().clone(), requires_grad=False)
-            model.config.tie_word_embeddings = model.config.get_text_config(decoder=True).tie_word_embeddings = False
+            _untie_embeddings(model)
         merged = cast(Adapted, adapted).merge_and_unload()
     merged.name_or_path = str(Path(folder).resolve())
     return merged

@@ -73,12 +73,12 @@ def save_checkpoint(
 
 @torch.no_grad()
 def check_saved(model: PreTrainedModel, folder: Path) -> None:
-    """Load the policy of a checkpoint as its users do, and the adapter beside it, and compare their log-probabilities
-    with the model's, over the whole vocabulary after some fixed tokens. Raises TrainingStopped if they differ."""
+    """Load the policy of a checkpoint as its users do, then its adapter, and compare their log-probabilities with the
+    model's, over the whole vocabulary after some fixed tokens. Raises TrainingStopped if they differ."""
     from transformers import AutoModelForCausalLM
 
-    vocabulary = model.get_input_embeddings().weight.shape[0]  # type: ignore[union-attr]  # as every language model has
-    ids = torch.from_numpy(np.random.default_rng(0).integers(0, vocabulary, (1, PROBE_TOKENS)))
+    embeddings: Any = model.get_input_embeddings()
+    ids = torch.from_numpy(np.random.default_rng(0).integers(0, len(embeddings.weight), (1, PROBE_TOKENS)))
 
     def logprobs(of: PreTrainedModel) -> torch.Tensor:
         return of(input_ids=ids.to(of.device), use_cache=False).logits.float().log_softmax(-1).cpu()
@@ -101,6 +101,7 @@ def check_saved(model: PreTrainedModel, folder: Path) -> None:
                 f"the saved {name} differs from the trained one by {gap:.3g} nats a token (at most {tolerance:g}); it "
                 "was not put in place, and the last checkpoint is intact. Train without an adapter, or report this"
             )
+        del policy  # before the next one is loaded
 
 
 def load_state(folder: str | Path) -> dict[str, Any]:
