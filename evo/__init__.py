@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from problems.contract import ScorerFault as ScorerFault
     from vpo.policies.contract import PolicyUnavailable as PolicyUnavailable
     from vpo.training import TrainingDiverged as TrainingDiverged
+    from vpo.training import TrainingStopped as TrainingStopped
 
     FormulaRegressor: Any  # of a plug-in: type checkers read no entry points
 else:
@@ -73,7 +74,7 @@ else:
         "evo.version": "__version__",
         "islands.errors": "DatabaseUnavailable RunBusy RunExists UnknownRun",
         "vpo.policies.contract": "PolicyUnavailable",
-        "vpo.training": "TrainingDiverged",
+        "vpo.training": "TrainingDiverged TrainingStopped",
         # these reach a scorer's sandbox, which has no other room of this package
         "problems.contract": "BadAddress ScorerFault",
         "problems.apart": "AnswerError call",

@@ -33,6 +33,15 @@ def not_trainable(policy: str) -> BadInput:
     return BadInput(f"policy {policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
 
 
+def check_whole_sampling(top_p: float) -> None:
+    """Raise BadInput if what is sampled so cannot be learned from by reward."""
+    if top_p < 1:
+        raise BadInput(
+            f"at top-p {top_p:g} the log-probabilities are those of the likeliest tokens alone, and training would "
+            "compare them with those of all: sample at top-p 1 (evo run --top-p 1, no top_p in the policy's address)"
+        )
+
+
 class UnusableScorer(ScorerFault):
     """No problem of a new run can score its seed answer, so there is no run; exit code 2."""
 

@@ -21,13 +21,13 @@ from problems.child_process import WorkerAnswer
 from problems.contract import BadAddress, ScorerFault
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable, signal_name
 from vpo.policies.contract import PolicyUnavailable
-from vpo.training import TrainingDiverged
+from vpo.training import TrainingStopped
 
 _INPUT = (
     BadInput, BadAddress, BadCheckpoint, BadName, DatabaseUnavailable, RunBusy, RunExists, UnknownRun,
     SandboxUnavailable, UnusableScorer,
 )  # fmt: skip
-_FAULTS = (SearchFailed, ScorerFault, SandboxFault, PolicyUnavailable, TrainingDiverged, OSError)
+_FAULTS = (SearchFailed, ScorerFault, SandboxFault, PolicyUnavailable, TrainingStopped, OSError)
 
 
 def exit_code_of(error: Exception) -> int | None:

@@ -131,6 +131,7 @@ def _group(row: Any, prompt: list[str], rollouts: list[ScoredRollout]) -> Scored
         sampling_seconds=row.sampling_seconds,
         scoring_seconds=row.scoring_seconds,
         operator=row.operator,
+        top_p=row.top_p,
     )
 
 
@@ -159,6 +160,7 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
             "seed": group.seed,
             "stream": group.prompt.stream,
             "temperature": group.temperature,
+            "top_p": group.top_p,
             "sampling_seconds": group.sampling_seconds,
             "scoring_seconds": group.scoring_seconds,
             "rollouts": [_export(rollout, tokens) for rollout in group.rollouts],

@@ -29,7 +29,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0012"
+REVISION = "0013"
 """Of these tables (islands.migrations)."""
 METADATA = MetaData()
 ESCAPED = "\ue000"
@@ -161,6 +161,7 @@ PromptGroup = define(
     column("stream", BigInteger),
     column("seed", BigInteger),
     column("temperature", Double),
+    column("top_p", Double, server_default="1"),
     column("sampling_seconds", Double),
     column("scoring_seconds", Double),
     column("created", Double),

@@ -121,6 +121,7 @@ def versions_used(store: Store, run_id: int) -> list[VersionUse]:
 
 CHAINS, ONE_ROLLOUT = "chains of several answers", "with one rollout or none"
 COLD = "sampled at temperature 0, or imported"
+NUCLEUS = "sampled at top-p below 1"
 
 
 class TraceRow(NamedTuple):
@@ -173,7 +174,11 @@ class GroupChoice:
     def _reason(self) -> ColumnElement[str]:
         """Why a group cannot teach the method, "" if it can."""
         group = PromptGroup.c
-        whens = [(_rollouts() < 2, literal(ONE_ROLLOUT)), (group.temperature <= 0, literal(COLD))]
+        whens = [
+            (_rollouts() < 2, literal(ONE_ROLLOUT)),
+            (group.temperature <= 0, literal(COLD)),
+            (group.top_p < 1, literal(NUCLEUS)),
+        ]
         if self.answers is not None:
             whens.insert(0, (group.answers != self.answers, literal(f"not of {self.answers} answers")))
         elif not self.chains:

@@ -48,7 +48,8 @@ class GroupWriter:
             island=group.island, operator=group.operator, parent_id=group.parent, inspirations=list(group.inspirations),
             policy_version_id=self._store.policy_version(self._problem.run_id, group.policy_version, tx),
             answers=group.answers, stream=group.prompt.stream, seed=group.seed, temperature=group.temperature,
-            sampling_seconds=group.sampling_seconds, scoring_seconds=group.scoring_seconds, created=time.time(),
+            top_p=group.top_p, sampling_seconds=group.sampling_seconds, scoring_seconds=group.scoring_seconds,
+            created=time.time(),
         )  # fmt: skip
         group_id = tx.connection.execute(_GROUP, row).scalar_one()
         prompt_ids = pack_ids(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""

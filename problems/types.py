@@ -164,6 +164,7 @@ class ScoredGroup:
     answers: m, the answers per rollout
     seed: the run's sampling seed; with prompt.stream it reproduces the rollouts
     operator: the index of the sampled operator in the configuration
+    top_p: the share of the mass that the tokens were drawn from; below 1 their log-probabilities are of that part alone
     """
 
     problem: int
@@ -181,14 +182,20 @@ class ScoredGroup:
     sampling_seconds: float = 0.0
     scoring_seconds: float = 0.0
     operator: int = 0
+    top_p: float = 1.0
 
     def rewards(self, dimensions: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m)."""
+        """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m). Raises
+        ValueError if an answer has another number of rewards."""
         g, m = len(self.rollouts), max(self.answers, max((len(r.answers) for r in self.rollouts), default=0))
         rewards = np.zeros((g, m, dimensions))
         valid = np.zeros((g, m), dtype=bool)
         for i, rollout in enumerate(self.rollouts):
             for j, answer in enumerate(rollout.answers):
+                if len(answer.score.rewards) != dimensions:
+                    raise ValueError(
+                        f"an answer has {len(answer.score.rewards)} rewards where others have {dimensions}"
+                    )
                 rewards[i, j], valid[i, j] = answer.score.rewards, True
         return rewards, valid
 

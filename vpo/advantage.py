@@ -3,13 +3,16 @@
 Every estimator is a pure function of one group's rewards. It returns one number per rollout, (G,), which the loss gives
 to every token of that rollout.
 
-Shapes: G rollouts, m answers each, d objectives, K weights. `valid` (G, m) marks the answers that exist; missing
-and failed ones are zero rows. Single-answer methods use the first answer of each rollout. `scalar` is the task's
-deployment weighting (d,), the mean if None.
+Shapes: G rollouts, m answers each, d objectives, K weights. `valid` (G, m) marks the answers that exist. Missing and
+failed ones are worth the least of the group, and at most 0 (vpo.scalarize.with_floor). So no method ranks such an
+answer above another one, and a constant added to all rewards changes no advantage but MaxRL's (while none is missing).
+Single-answer methods use the first answer of each rollout. `scalar` is the task's deployment weighting (d,), the mean
+if None.
 
 Sources are given per function; VPO's table of baselines (arXiv 2605.22817) fixes which reward and which normaliser go
-together. The baselines have the scale of the authors' repository (github.com/ryanboldi/vpo, commit 767db79,
-verl/trainer/ppo/core_algos.py and vpo/utils/vpo.py).
+together. All have the scale of the authors' repository (github.com/ryanboldi/vpo, commit 767db79,
+verl/trainer/ppo/core_algos.py and vpo/utils/vpo.py), which divides VPO's rewards by the population deviation and those
+of the baselines by the sample deviation.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from math import comb, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from vpo.scalarize import Bools, Floats, set_rewards, successes
+from vpo.scalarize import Bools, Floats, set_rewards, successes, with_floor
+from vpo.training import TrainingStopped
 
 EPSILON = 1e-6
 """Added to every denominator, and the spread below which a group teaches nothing."""
@@ -34,7 +38,7 @@ WHITENING_EPSILON = 1e-8
 class GroupRewards:
     """One group, as every estimator receives it.
 
-    rewards: (G, m, d); valid: (G, m)
+    rewards: (G, m, d), those of missing and failed answers by with_floor; valid: (G, m), the others
     weights: (K, d), the scalarizations that VPO's family shares within the group
     scalar: (d,), the deployment weighting
     taste: (d,), the one random scalarization of random_weighting for this group
@@ -59,6 +63,7 @@ class GroupRewards:
         rewards: npt.ArrayLike,
         valid: npt.ArrayLike | None = None,
         *,
+        failed: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
         scalar: npt.ArrayLike | None = None,
         taste: npt.ArrayLike | None = None,
@@ -66,7 +71,8 @@ class GroupRewards:
         solved: npt.ArrayLike | None = None,
         pass_at: int = 0,
     ) -> GroupRewards:
-        """Fill in defaults: all answers valid, one uniform weight, the mean.
+        """Fill in defaults: all answers valid, one uniform weight, the mean. valid: (G, m), the answers that exist;
+        failed: (G, m), those of them that are at fault
 
         Raises ValueError for inconsistent shapes and for numbers that are not finite.
         """
@@ -79,6 +85,7 @@ class GroupRewards:
             raise ValueError(f"valid must be {r.shape[:2]}, not {v.shape}")
         if not np.isfinite(r[v]).all():
             raise ValueError("a valid answer has a reward that is not finite")
+        sound = v if failed is None else v & ~np.asarray(failed, dtype=bool)
         uniform = np.full(d, 1.0 / d)
 
         def rows(given: npt.ArrayLike | None, default: Floats, shape: tuple[int, ...], name: str) -> Floats:
@@ -90,19 +97,19 @@ class GroupRewards:
             return array
 
         return cls(
-            rewards=np.where(v[..., None], r, 0.0),
-            valid=v,
+            rewards=with_floor(r, v, failed),
+            valid=sound,
             weights=rows(weights, uniform[None], (-1, d), "weights"),
             scalar=rows(scalar, uniform, (d,), "scalar"),
             taste=rows(taste, uniform, (d,), "taste"),
             goals=np.zeros(0) if goals is None else np.asarray(goals, dtype=np.float64),
-            solved=np.zeros_like(v) if solved is None else np.asarray(solved, dtype=bool) & v,
+            solved=np.zeros_like(v) if solved is None else np.asarray(solved, dtype=bool) & sound,
             pass_at=pass_at,
         )
 
     @property
     def first(self) -> Floats:
-        """Each rollout's first answer, (G, d); zeros if it is missing."""
+        """Each rollout's first answer, (G, d)."""
         if self.rewards.shape[1] == 0:
             return np.zeros((len(self.rewards), self.rewards.shape[2]))
         return self.rewards[:, 0]
@@ -124,9 +131,19 @@ def grpo(group: GroupRewards) -> Floats:
 
 
 def maxrl(group: GroupRewards) -> Floats:
-    """(r - mean) / (mean + eps) of the fixed scalar, zeros if no answer scores (MaxRL, arXiv 2602.02710). -> (G,)"""
+    """(r - mean) / (mean + eps) of the fixed scalar, zeros if no answer scores (MaxRL, arXiv 2602.02710). -> (G,)
+
+    Raises TrainingStopped for a reward below 0: a mean below 0 turns the order round, one near 0 has no scale.
+    """
     r = group.first @ group.scalar
-    return np.zeros_like(r) if r.std() < EPSILON else (r - r.mean()) / (r.mean() + EPSILON)
+    if r.std() < EPSILON:
+        return np.zeros_like(r)
+    if r.min() < 0:
+        raise TrainingStopped(
+            f"maxrl divides by the group's mean reward and takes no reward below 0, and one is {r.min():.6g} (the mean "
+            f"is {r.mean():.6g}); make the scorer's rewards positive, or use grpo"
+        )
+    return (r - r.mean()) / (r.mean() + EPSILON)
 
 
 def subset_size(n: int) -> int:
@@ -183,7 +200,10 @@ def random_weighting(group: GroupRewards) -> Floats:
 
 
 def multi_rlvr(group: GroupRewards) -> Floats:
-    """The sum of the fixed scalar over the rollout's m answers, normalised. -> (G,)"""
+    """The sum of the fixed scalar over the rollout's m answers, normalised. -> (G,)
+
+    A chain holds an answer once (vpo.chain drops repeats), so copies of a good answer are not paid again.
+    """
     return normalise((group.rewards @ group.scalar).sum(axis=1), sample=True)
 
 
@@ -194,7 +214,7 @@ def vpo(group: GroupRewards) -> Floats:
     """
     if len(group.goals):
         return normalise(np.asarray(_successes(group).mean(axis=1)))
-    return normalise(set_rewards(group.rewards, group.valid, group.weights))
+    return normalise(set_rewards(group.rewards, np.ones_like(group.valid), group.weights))
 
 
 def _successes(group: GroupRewards) -> Bools:
@@ -224,7 +244,7 @@ def pass_at_k(group: GroupRewards) -> Floats:
     K is `pass_at`, the number of answers that a search spends on such a prompt (arXiv 2505.15201 has estimators for K
     up to the group's size; this is the plug-in one, which takes any K).
     """
-    return pass_gradient(group.first @ group.scalar > 0, group.pass_at or len(group.rewards))
+    return pass_gradient(np.asarray(group.solved[:, :1].any(axis=1)), group.pass_at or len(group.rewards))
 
 
 def vpo_pass_at_k(group: GroupRewards) -> Floats:

@@ -8,7 +8,7 @@ so the set is worth, on average over w, its best answer under w. The expectation
 once per prompt group and shared by its rollouts (their common noise cancels in the group's advantage).
 
 Shapes: G rollouts in a group, m answers each, d objectives, K weights. Rewards are in [0, 1] by convention; the code
-does not need that. A missing or failed answer is a zero row: `valid` only marks the rows that count.
+does not need that. `valid` marks the answers that exist; `with_floor` says what the others are worth.
 """
 
 from __future__ import annotations
@@ -65,25 +65,39 @@ def _sobol(count: int, dimensions: int, rng: np.random.Generator) -> Floats:
     return np.asarray(np.clip(points, 1e-12, 1 - 1e-12))
 
 
+def with_floor(rewards: npt.ArrayLike, valid: npt.ArrayLike, failed: npt.ArrayLike | None = None) -> Floats:
+    """The rewards of a group, with what missing and failed answers are worth: (G, m, d), (G, m), (G, m) -> (G, m, d).
+
+    The floor of an objective is the least reward of an answer of the group, or 0 if none is below 0. So no answer is
+    worth less than no answer, under any weighting. A missing answer is worth the floor. So is a failed one where the
+    floor is below 0, since its 0 would then be the best of the group; elsewhere it keeps what its scorer gave it.
+    """
+    v = np.asarray(valid, dtype=bool)[..., None]
+    held = np.where(v, np.asarray(rewards, dtype=np.float64), 0.0)
+    floor = held.min(axis=(0, 1), initial=0.0)
+    at_floor = ~v if failed is None else ~v | (np.asarray(failed, dtype=bool)[..., None] & (floor < 0))
+    return np.where(at_floor, floor, held)
+
+
 def set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
     """R(S) of each rollout, estimated with the given weights: (G, m, d), (G, m), (K, d) -> (G,).
 
-    Rows that are not valid count as the zero vector, and so does the empty set: an answer can never be worth less than
-    no answer while rewards are not negative. Raises ValueError for shapes that do not fit or rewards not finite.
+    Rows that are not valid are worth the group's floor (with_floor), and so is the empty set. Raises ValueError for
+    shapes that do not fit or rewards not finite.
     """
     r, v, w = _check(rewards, valid, weights)
     if r.shape[1] == 0:
         return np.zeros(len(r))
-    return np.asarray(_best_values(r, v, w).mean(axis=0))
+    return np.asarray(_best_values(r if v.all() else with_floor(r, v), w).mean(axis=0))
 
 
-def _best_values(r: Floats, v: Bools, w: Floats) -> Floats:
+def _best_values(r: Floats, w: Floats) -> Floats:
     """max_s w.r_s of each rollout under each weight: (G, m, d), (G, m), (K, d) -> (K, G), m >= 1.
 
     A matrix product for each place in the rollouts, and a running maximum in rows of G numbers: these fit into the
     cache, while the maximum over the second-last axis of a (G, m, K) product costs eight times that product.
     """
-    places = (r if v.all() else np.where(v[..., None], r, 0.0)).swapaxes(0, 1)
+    places = r.swapaxes(0, 1)
     best = np.asarray(w @ places[0].T)
     product = np.empty_like(best)
     for answers in places[1:]:

@@ -41,7 +41,7 @@ from vpo.hf.cache import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import Sampler
 from vpo.training.config import Estimation
-from vpo.training.examples import group_advantages, token_advantages
+from vpo.training.examples import counted_fitness, group_advantages, token_advantages
 
 try:
     from accelerate.utils import gather_object
@@ -61,8 +61,9 @@ def best_of_rollout(**_: Any) -> list[float | None]:
 class VPOTrainer(GRPOTrainer):
     """TRL's GRPOTrainer over chains of answers with reward vectors.
 
-    score: (row, answer) -> the answer's reward vector (d,), one d for all answers of a row, higher is better; or a
-        problems.contract.Score. An exception stops the training
+    score: (row, answer) -> the answer's reward vector (d,), one d for all answers of a row, higher is better, of any
+        sign (vpo.advantage; maxrl takes none below 0); or a problems.contract.Score. An answer that is missing is worth
+        the least of its group, and at most 0. An exception stops the training
     method: a row of vpo.advantage.METHODS, without those that need what a search held (vpo.advantage.ONLY_HERE)
     answers: m, the most answers a completion may hold; None = 3 for the methods of chains, else 1. The prompts must
         request them (vpo.chain.instructions has the words)
@@ -132,7 +133,7 @@ class VPOTrainer(GRPOTrainer):
         if METHODS[self.estimation.method].whitened and every.any():  # a batch without advantages teaches nothing
             mean, divisor = whitening(len(every), float(every.sum()), float(every @ every))
             self._credit = [(row - mean) / divisor for row in self._credit]
-        best = [max((a.score.fitness for a in rollout.answers), default=0.0) for rollout in rollouts]
+        best = [max(row) for group in groups for row in counted_fitness(group).tolist()]
         return torch.tensor(best, dtype=torch.float32, device=self.accelerator.device)[:, None]
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:

@@ -209,6 +209,7 @@ class Session:
             answers=1,
             seed=self.launched.config.seed,
             temperature=0.0,
+            top_p=1.0,
             sampling_seconds=sampled_at - prompt.asked_at,
             scoring_seconds=time.perf_counter() - sampled_at,
         )

@@ -100,7 +100,8 @@ def train(
     Raises:
         ValueError: an argument is unknown or cannot be used; one line, the same as the command line's.
         Interrupted: a KeyboardInterrupt, after the current step is done and saved; `evo.train(resume=DIR)` continues.
-        TrainingDiverged: the weights are no longer finite numbers.
+        TrainingStopped: training had to end; the message says why (TrainingDiverged: the weights are no longer finite
+            numbers).
 
     Example:
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")

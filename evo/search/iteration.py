@@ -89,7 +89,7 @@ class Iteration:
 
     def to_group(
         self, rollouts: Sequence[ScoredRollout], version: str, *, answers: int, seed: int, temperature: float,
-        sampling_seconds: float, scoring_seconds: float,
+        top_p: float, sampling_seconds: float, scoring_seconds: float,
     ) -> ScoredGroup:  # fmt: skip
         """Its scored rollouts with everything that is stored. version: of the policy"""
         shown = self.shown
@@ -109,6 +109,7 @@ class Iteration:
             sampling_seconds=sampling_seconds,
             scoring_seconds=scoring_seconds,
             operator=self.operator,
+            top_p=top_p,
         )
 
 
@@ -137,5 +138,5 @@ async def score_group(iteration: Iteration, operator: Operator, seed: int) -> Sc
     scored = await score_rollouts(iteration.prompt_format, rollouts, scores, iteration.selection)
     return iteration.to_group(
         scored, version, answers=operator.answers, seed=seed, temperature=operator.policy.temperature,
-        sampling_seconds=sampling_seconds, scoring_seconds=time.perf_counter() - started,
+        top_p=operator.policy.top_p, sampling_seconds=sampling_seconds, scoring_seconds=time.perf_counter() - started,
     )  # fmt: skip

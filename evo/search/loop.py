@@ -25,7 +25,7 @@ from problems.contract import ScorerFault
 from problems.scoring import Scorer
 from problems.types import ScoredGroup
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
-from vpo.training import TrainingDiverged
+from vpo.training import TrainingStopped
 
 WAITING_SECONDS = 5.0
 """Seconds without a commit after which a search reports how many iterations are sampled and wait for the oldest."""
@@ -96,7 +96,7 @@ class SearchLoop:
             for sampler in window.samplers:
                 await sampler.drain()
             await self.learner.close()
-        except (TrainingDiverged, SyncFailed) as error:
+        except (TrainingStopped, SyncFailed) as error:
             raise SearchFailed(f"training during the search: {error}") from error
         except (DatabaseUnavailable, RunBusy) as error:
             raise database_lost(error) from error

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evo.config.run import RunConfig, SearchTraining
-from evo.errors import BadInput, not_trainable
+from evo.errors import BadInput, check_whole_sampling, not_trainable
 from evo.search.core import SearchCore
 from evo.search.loop import Learner, SyncFailed
 from evo.search.sampler import Sampler
@@ -90,9 +90,9 @@ class CoLocated(Learner):
             self._waiting.clear()
 
     async def close(self) -> None:
-        """A last checkpoint of the learner."""
+        """A last checkpoint of the learner. Raises TrainingStopped if it holds another policy."""
         if self._recorded > self._saved:
-            place = await self.policy.between(self._save)
+            place = await self.policy.between(partial(self._save, check=True))
             with suppress(DatabaseUnavailable, RunBusy):  # the checkpoint is written even if its record is not
                 self.store.set_checkpoint(self.run_id, self._recorded, place)
 
@@ -165,7 +165,7 @@ class CoLocated(Learner):
         for record in saved[: -self.settings.keep]:
             shutil.rmtree(str(record.checkpoint), ignore_errors=True)
 
-    def _save(self) -> str:
+    def _save(self, check: bool = False) -> str:
         from vpo.training.checkpoint import save_checkpoint
 
         place = self.folder / f"step-{self._recorded}"
@@ -176,6 +176,7 @@ class CoLocated(Learner):
             self.card,
             {"trainer": self.trainer.state()},
             trained={"method": self.settings.method, "answers": self.answers, "start": self.trainer.versions[0]},
+            check=check,
         )
         self._saved = self._recorded
         return str(place)
@@ -243,6 +244,7 @@ def check_trainable(config: RunConfig, policies: Sequence[Policy]) -> None:
         raise BadInput(f"{config.train.method} compares the rollouts of an iteration: --rollouts must be 2 or more")
     if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of an iteration are alike, and nothing can be learned from them")
+    check_whole_sampling(policy.top_p)
 
 
 def _check_server(config: RunConfig, policy: Policy) -> None:

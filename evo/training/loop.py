@@ -272,11 +272,12 @@ class Training:
         self.policy.version = self.trainer.version
 
     def finish(self) -> None:
-        """Write the final policy with its card to the top of the directory."""
-        self._write(self.directory.folder)
+        """Write the final policy with its card to the top of the directory. Raises TrainingStopped, with nothing
+        written, if it is not the one that was trained."""
+        self._write(self.directory.folder, check=True)
 
-    def _write(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
+    def _write(self, folder: Path, state: Mapping[str, Any] | None = None, *, check: bool = False) -> None:
         notes, source = self.source.notes(self.status), self.source
         card = self.directory.card(self.run, self.about, source.words, notes)
         trained = {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
-        save_checkpoint(self.trainer.model, self.policy.tokenizer, folder, card, state, trained=trained)
+        save_checkpoint(self.trainer.model, self.policy.tokenizer, folder, card, state, trained=trained, check=check)

@@ -127,6 +127,7 @@ class OnPolicy(GroupSource):
                     seed=run.seed,
                     temperature=temperature,
                     rollouts=scored,
+                    top_p=self.policy.top_p,
                 )
                 for question, prompt, scored in zip(questions, prompts, graded, strict=True)
             ]

@@ -11,7 +11,7 @@ from typing import Any
 from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig, complete_trainer
 from evo.config.train import RESUMABLE, TrainRun, run_and_address
-from evo.errors import BadInput, not_trainable
+from evo.errors import BadInput, check_whole_sampling, not_trainable
 from evo.evaluation.evaluate import open_formats
 from evo.prompts.registry import open_format
 from evo.provenance import source_commit
@@ -85,6 +85,8 @@ def _open(
         if run.asked_temperature == 0 and stored is None:
             raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
         policy = _open_policy(run, weights, [*problems, *held_out])
+        if stored is None:
+            check_whole_sampling(policy.top_p)
         styles = [open_format(problem, policy.prompt_format, PromptConfig(), run.chain) for problem in problems]
         open_formats(held_out, policy, run.chain)  # raises if they do not fit together
         if run.lr is None:

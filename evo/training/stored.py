@@ -36,13 +36,13 @@ from islands.comparisons import runs_named
 from islands.groups import groups_at
 from islands.runs import group_count
 from islands.store import Store
-from islands.training import CHAINS, ONE_ROLLOUT, GroupChoice, TraceRow
+from islands.training import CHAINS, NUCLEUS, ONE_ROLLOUT, GroupChoice, TraceRow
 from islands.types import ProblemRecord, RunRecord
 from problems.address import name_few
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
-from vpo.training import TrainStats
+from vpo.training import TrainingStopped, TrainStats
 from vpo.training.config import Estimation
 from vpo.training.examples import group_advantages
 
@@ -51,6 +51,7 @@ TOO_LONG, SPREADLESS = "longer than the policy's context", "without spread"
 REMEDY = {
     CHAINS: "learn from them by " + ", ".join(name for name, method in METHODS.items() if method.chain),
     ONE_ROLLOUT: "search with --rollouts 4 or more",
+    NUCLEUS: "their log-probabilities leave out the other tokens; search with --top-p 1",
     SILENT: "without them the importance ratio is undefined",
     FOREIGN: "train the policy that searched, or one of its family",
     SPREADLESS: "choose other traces, or search with more rollouts or a higher temperature",
@@ -259,7 +260,11 @@ class StoredGroups(StoredSource):
             batch = self.read(step)
             left_out += batch.left_out
             for group in batch.groups:
-                if np.any(group_advantages(group, estimation)):
+                try:
+                    taught = group_advantages(group, estimation)
+                except TrainingStopped as error:
+                    raise BadInput(str(error)) from None
+                if np.any(taught):
                     return
                 left_out[SPREADLESS] += 1
         raise BadInput(_nothing_taught(self.run.method, left_out, "chosen groups"))

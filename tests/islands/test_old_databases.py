@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sqlalchemy import MetaData, create_engine, event, text
+from support.island_samples import search, small_config
 
 from islands.errors import DatabaseUnavailable
-from islands.groups import export_groups
+from islands.groups import export_groups, read_groups
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
 from islands.runs import best, counts_by_problem, course_of, elites, overview, run_totals
@@ -102,6 +103,7 @@ def test_a_run_shows_what_it_showed(upgraded: Store, name: str) -> None:
     for rollout in (rollout for group in groups for rollout in group["rollouts"]):
         values, failed = rollout.pop("values"), rollout["errors"]
         assert values == [None if why else own for why, own in zip(failed, rollout["rewards"], strict=True)]
+    assert {group.pop("top_p") for group in groups} == {1.0}  # the run's setting; a column came later
     assert as_json([groups[:1], groups[-1:]]) == [expected["first"], expected["last"]]
 
 
@@ -123,6 +125,32 @@ def test_a_search_continues_as_it_would_have(upgraded: Store, name: str) -> None
                 company = [c.id for c in at.inspirations], [c.id for c in at.best]
                 chosen.append([at.parent and at.parent.id, *company])
         assert as_json(chosen) == expected["chosen"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"policy": "a"}, 1.0),
+        ({"policy": "a", "top_p": 1.0}, 1.0),
+        ({"policy": "a", "top_p": 0.9}, 0.9),
+        ({"policy": "a?temperature=0.5&top_p=0.8", "top_p": 1.0}, 0.8),
+        ({"policy": "a", "top_p": 1.0, "policy_changes": [{"before": "a?top_p=0.7", "after": "a"}]}, 0.7),
+    ],
+)
+def test_a_group_of_an_older_run_has_the_top_p_of_its_run(tmp_path: Path, config: dict, expected: float) -> None:
+    address = f"sqlite:///{tmp_path}/evo.db"
+    with Store.open(address) as store:
+        for name, settings in (("asked", config), ("other", {"policy": "a", "top_p": 1.0})):
+            run = store.create_run(name, settings, command="", seed=0, commit="")
+            problem = store.add_problem(run.id, 0, "maze:test/0", "maze 0", ("left", "right"), 1.0, "text")
+            search(store, Population(store, problem, small_config()), 2)
+    with sqlite3.connect(tmp_path / "evo.db") as database:  # as revision 0012 had it
+        database.execute("ALTER TABLE prompt_groups DROP COLUMN top_p")
+        database.execute("UPDATE alembic_version SET version_num = '0012'")
+    database.close()
+    with Store.open(address) as store:
+        found = {name: {g.top_p for _, g in read_groups(store, store.run(name).id)} for name in ("asked", "other")}
+    assert found == {"asked": {expected}, "other": {1.0}}
 
 
 def test_the_upgraded_tables_are_those_of_a_new_database(upgraded: Store, tmp_path: Path) -> None:

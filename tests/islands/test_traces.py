@@ -9,7 +9,7 @@ from support.island_samples import answer, new_problem, search, small_config
 from islands import groups as traces
 from islands.population.population import Population
 from islands.schema import Answer, PromptGroup, Rollout
-from islands.training import CHAINS, COLD, ONE_ROLLOUT, GroupChoice
+from islands.training import CHAINS, COLD, NUCLEUS, ONE_ROLLOUT, GroupChoice
 
 
 @pytest.fixture
@@ -45,7 +45,8 @@ def test_groups_that_cannot_teach_are_counted_by_the_reason(searched):
     store, problem, _ = searched
     group = PromptGroup.c
     with store.begin() as tx:
-        for changes, sequences in (({"answers": 1}, range(0, 40, 2)), ({"temperature": 0.0}, (3, 4))):
+        changed = (({"answers": 1}, range(0, 40, 2)), ({"temperature": 0.0}, (3, 4)), ({"top_p": 0.9}, (4, 5, 7)))
+        for changes, sequences in changed:
             change = update(PromptGroup).values(**changes)
             tx.connection.execute(change.where(group.run_id == problem.run_id, group.sequence.in_(sequences)))
         few = select(group.id).where(group.run_id == problem.run_id, group.sequence == 6).scalar_subquery()
@@ -57,9 +58,9 @@ def test_groups_that_cannot_teach_are_counted_by_the_reason(searched):
     m = {row.answers for row in GroupChoice(problem.run_id, 100).rows(store)} - {1}
     (m,) = m
     for changes, kept, reasons in (
-        ({}, 37, {COLD: 2, ONE_ROLLOUT: 1}),
+        ({}, 35, {COLD: 2, NUCLEUS: 2, ONE_ROLLOUT: 1}),
         ({"chains": False}, 18, {CHAINS: 20, COLD: 1, ONE_ROLLOUT: 1}),
-        ({"answers": m}, 19, {f"not of {m} answers": 20, COLD: 1}),
+        ({"answers": m}, 17, {f"not of {m} answers": 20, COLD: 1, NUCLEUS: 2}),
     ):
         choice = GroupChoice(problem.run_id, 100, **changes)
         assert len(choice.rows(store)) == kept and choice.left_out(store) == reasons

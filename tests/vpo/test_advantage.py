@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from vpo.advantage import METHODS, GroupRewards, advantages, normalise, whitening
-from vpo.scalarize import dirichlet_weights, reachable_goals
+from vpo.scalarize import dirichlet_weights, reachable_goals, with_floor
+from vpo.training import TrainingStopped
 
 unit = st.floats(0, 1, width=16)
 shapes = st.tuples(st.integers(2, 6), st.integers(1, 4), st.integers(1, 4))
@@ -118,9 +119,95 @@ def test_only_single_answer_methods_look_at_the_first_answer_alone():
         assert same == (not method.chain), name
 
 
+ANY_REWARD = ("grpo", "max_at_k", "gdpo", "random_weighting", "multi_rlvr", "vpo", "pass_at_k")
+"""Methods that a constant added to all rewards does not change. MaxRL divides by the mean."""
+# sums of these are exact, so that equal rewards stay equal after the constant is added
+eighths = st.integers(-64, 64).map(lambda n: n / 8)
+any_rewards = shapes.flatmap(
+    lambda s: st.tuples(
+        arrays(np.float64, s, elements=eighths), arrays(np.bool_, s[:2]), arrays(np.bool_, s[:2]), st.integers(0, 99)
+    )
+)
+
+
+def of_any(rewards, valid, failed, solved, seed):
+    weights = dirichlet_weights(32, rewards.shape[2], seed=seed)
+    return GroupRewards.of(
+        rewards, valid, failed=failed, weights=weights, taste=weights[0], scalar=weights[1], solved=solved
+    )
+
+
+@given(case=any_rewards, constant=st.integers(-200, 200))
+def test_a_constant_added_to_all_rewards_changes_no_advantage(case, constant):
+    rewards, _, solved, seed = case
+    every, none = np.ones_like(solved), np.zeros_like(solved)
+    plain, moved = (of_any(r, every, none, solved, seed) for r in (rewards, rewards + constant))
+    for method in ANY_REWARD:
+        assert np.allclose(advantages(method, moved), advantages(method, plain), atol=1e-5), method
+
+
+@given(case=any_rewards, below=st.integers(8, 200))
+def test_nor_does_it_where_answers_are_missing_and_the_floor_moves_with_the_others(case, below):
+    rewards, valid, failed, seed = case
+    valid[0, 0], failed[0, 0] = True, False  # without any answer the floor is 0
+    lost = ~valid | failed
+    rewards[lost] = 0  # as failed answers score
+    none = np.zeros_like(valid)
+    plain = of_any(np.where(lost[..., None], 0, rewards - 8), valid, failed, none, seed)  # all at most 0
+    moved = of_any(np.where(lost[..., None], 0, rewards - 8 - below), valid, failed, none, seed)
+    for method in ANY_REWARD:
+        assert np.allclose(advantages(method, moved), advantages(method, plain), atol=1e-5), method
+
+
+@given(case=any_rewards)
+def test_the_order_is_never_turned_round(case):
+    """Rollouts that are at least as good in every answer have at least the advantage, and no answer is worth less than
+    one that is missing or failed."""
+    rewards, valid, failed, seed = case
+    rewards[failed] = 0  # as failed answers score
+    counted = with_floor(rewards, valid, failed)
+    sound = valid & ~failed
+    if sound.any():
+        assert counted[~sound].max(initial=-np.inf) <= max(counted[sound].min(), 0)
+        assert (counted[~sound] <= counted[sound].min(axis=0)).all()
+    group = of_any(rewards, valid, failed, np.zeros_like(valid), seed)
+    for method in ("grpo", "max_at_k", "random_weighting", "multi_rlvr", "vpo", "gdpo"):
+        found = advantages(method, group)
+        for i, j in itertools.permutations(range(len(found)), 2):
+            seen = slice(None) if METHODS[method].chain else slice(0, 1)
+            if (counted[i, seen] >= counted[j, seen]).all():
+                assert found[i] >= found[j] - 1e-9, method
+
+
+@given(case=rewards_and_valid)
+def test_rewards_from_0_on_are_as_they_were(case):
+    """With a missing answer worth 0, bit for bit."""
+    rewards, valid, seed = case
+    assert (with_floor(rewards, valid) == np.where(valid[..., None], rewards, 0.0)).all()
+    assert (with_floor(rewards, valid, np.ones_like(valid)) == np.where(valid[..., None], rewards, 0.0)).all()
+    zeroed = np.where(valid[..., None], rewards, 0.0)
+    every = np.ones_like(valid)
+    for method in ("grpo", "max_at_k", "maxrl", "gdpo", "random_weighting", "multi_rlvr", "vpo"):
+        mine, plain = group_of(rewards, valid, seed), group_of(zeroed, every, seed)
+        assert (advantages(method, mine) == advantages(method, plain)).all(), method
+
+
+@pytest.mark.parametrize("rewards", [(-4, -3, -2, -1), (-1, 0.99999), (-0.5, 3)])
+def test_maxrl_refuses_rewards_below_0(rewards):
+    with pytest.raises(TrainingStopped, match="maxrl divides by the group's mean reward and takes no reward below 0"):
+        advantages("maxrl", single(*rewards))
+    assert not advantages("maxrl", single(-1, -1)).any()
+
+
+def test_the_scale_of_vpo_and_of_the_baselines():
+    """The authors' code divides the one by the population deviation (1/2) and the other by the sample's (1/sqrt 3)."""
+    assert advantages("vpo", single(0, 0, 1, 1)) == pytest.approx([-1, -1, 1, 1], rel=1e-5)
+    assert advantages("grpo", single(0, 0, 1, 1)) == pytest.approx(np.array([-1, -1, 1, 1]) * 0.75**0.5, rel=1e-5)
+
+
 def goals_of(solved, k=0):
     """Single answers of which some solve their problem."""
-    return GroupRewards.of(np.array(solved, dtype=float)[:, None, None], pass_at=k)
+    return GroupRewards.of(np.zeros((len(solved), 1, 1)), solved=np.array(solved, dtype=bool)[:, None], pass_at=k)
 
 
 @pytest.mark.parametrize("k", [1, 3, 50])

@@ -142,6 +142,19 @@ def test_a_batch_without_tokens_has_no_advantages_to_whiten(checkpoint: Path, tm
     assert best.tolist() == [[0.0]] * SIZE and all(len(row) == 0 for row in trainer._credit)
 
 
+def test_a_completion_without_answers_is_not_worth_more_than_answers_of_a_loss(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    losses = {"a": [-1.0, -1.0], "b": [-3.0, -3.0]}
+    texts = {"w5": [], "w6": ["b"], "w7": ["a"], "w8": ["a", "b"]}
+    trainer = trainer_of(
+        checkpoint, tmp_path, parse=lambda row, text: texts[text], score=lambda row, text: losses[text]
+    )
+    best = trainer._calculate_rewards(ROWS[:1] * SIZE, [""] * SIZE, [""] * SIZE, [[5], [6], [7], [8]])
+    assert best.tolist() == [[-3.0], [-3.0], [-1.0], [-1.0]]
+    np.testing.assert_allclose([row[0] for row in trainer._credit], [-1, -1, 1, 1], rtol=1e-5)
+
+
 def test_official_gdpo_is_whitened_over_the_batch(checkpoint: Path, tmp_path: Path) -> None:
     trainer = trainer_of(checkpoint, tmp_path, method="gdpo", answers=1)
     batch = generated(trainer)

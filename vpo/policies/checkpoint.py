@@ -157,24 +157,59 @@ class Adapted(Protocol):
 
     def disable_adapter(self) -> contextlib.AbstractContextManager[None]: ...
     def merge_and_unload(self) -> PreTrainedModel: ...
+    def unload(self) -> PreTrainedModel: ...
+
+
+def ties_embeddings(model: PreTrainedModel) -> bool:
+    """Whether one matrix reads tokens and predicts them."""
+    embeddings, head = _token_layers(model)
+    return head is not None and head.weight is embeddings.weight
+
+
+def _token_layers(model: PreTrainedModel) -> tuple[Any, Any]:
+    """What reads tokens and what predicts them; the latter None if the model has none."""
+    return model.get_input_embeddings(), model.get_output_embeddings()
+
+
+def adapts_tied_embeddings(model: PreTrainedModel) -> bool:
+    """Whether an adapter changes one use of a matrix that has two: merged into it, it would change both."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return ties_embeddings(model) and any(isinstance(layer, BaseTunerLayer) for layer in _token_layers(model))
+
+
+def _untie_embeddings(model: PreTrainedModel) -> None:
+    """Give what predicts tokens a matrix of its own, below its adapter."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    _, head = _token_layers(model)
+    layer: Any = head.get_base_layer() if isinstance(head, BaseTunerLayer) else head
+    layer.weight = type(layer.weight)(layer.weight.detach().clone(), requires_grad=False)
+    model.config.tie_word_embeddings = model.config.get_text_config(decoder=True).tie_word_embeddings = False
 
 
 def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
     """The model with the adapter of a directory added into its weights, and named by that directory, so that an
-    adapter trained on it names its base. Raises BadAddress if peft is missing."""
+    adapter trained on it names its base. Token embeddings that the model uses twice become two matrices if the adapter
+    changes one use. Raises BadAddress if peft is missing."""
     try:
         from peft import PeftModel
     except ImportError as error:
         raise BadAddress(NEEDS_PEFT) from error
     with without_peft_warnings():
-        merged = cast(Adapted, PeftModel.from_pretrained(model, folder)).merge_and_unload()
+        adapted = PeftModel.from_pretrained(model, folder)
+        if adapts_tied_embeddings(model):
+            _untie_embeddings(model)
+        merged = cast(Adapted, adapted).merge_and_unload()
     merged.name_or_path = str(Path(folder).resolve())
     return merged
 
 
 @contextlib.contextmanager
 def without_peft_warnings() -> Iterator[None]:
-    """Without those of peft, which asks a model by a name that transformers has replaced."""
+    """Without those of peft: it asks a model by a name that transformers has replaced, and warns of token embeddings
+    with two uses, which load_adapter and with_adapter see to."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
+        warnings.filterwarnings("ignore", message=".*tie_word_embeddings")
         yield

@@ -78,7 +78,7 @@ class Policy(Protocol):
 
     version: names the weights that answer now; changes when they do
     prompt_format: how it is asked, a name of vpo.policies.prompt_formats or of an installed package
-    temperature: of sampling
+    temperature, top_p: of sampling
     max_tokens: the most tokens one rollout may have; None where the policy chooses
     batch: prompts per call that suit it; 0 where calls may overlap freely (a server)
     traits: what it can do
@@ -87,6 +87,7 @@ class Policy(Protocol):
     version: str
     prompt_format: str
     temperature: float = 1.0
+    top_p: float = 1.0
     max_tokens: int | None = None
     batch: int = 0
     traits: PolicyTraits = PolicyTraits()
@@ -107,12 +108,10 @@ class TrainablePolicy(Policy, Protocol):
     In a policy with a `batch` everything below takes its turn between two calls of `sample`.
 
     tokenizer: of its model
-    top_p: of sampling
     context: the most tokens of a prompt and its answer
     """
 
     tokenizer: PreTrainedTokenizerBase
-    top_p: float
     context: int
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:

@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
-class TrainingDiverged(RuntimeError):
+class TrainingStopped(RuntimeError):
+    """Training has to end. The message says why, and what to do."""
+
+
+class TrainingDiverged(TrainingStopped):
     """The loss or its gradient is not finite. The message names the file that holds the batch."""
 
 

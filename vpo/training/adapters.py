@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from problems.contract import BadAddress
-from vpo.policies.checkpoint import NEEDS_PEFT, Adapted, without_peft_warnings
+from vpo.policies.checkpoint import NEEDS_PEFT, Adapted, adapts_tied_embeddings, without_peft_warnings
 from vpo.training.config import LoraSettings
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> PreTrainedModel:
     """The model with a fresh adapter, drawn from `seed`, whose weights alone are trained. Raises BadAddress where peft
-    is missing."""
+    is missing, the model has no such layer, or the adapter could not be merged into it."""
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -33,7 +33,16 @@ def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> P
     )
     with torch.random.fork_rng(), without_peft_warnings():
         torch.manual_seed(seed)
-        return cast("PreTrainedModel", get_peft_model(model, config))
+        try:
+            adapted = cast("PreTrainedModel", get_peft_model(model, config))
+        except ValueError as error:  # a name that is no layer, or one that takes no adapter
+            raise BadAddress(f"lora_targets {', '.join(settings.lora_targets)}: {error}") from error
+    if adapts_tied_embeddings(model):
+        raise BadAddress(
+            f"lora_targets {', '.join(settings.lora_targets)}: the model reads and predicts tokens by one matrix, and "
+            "an adapter of one use would change both when it is merged; leave out lm_head and embed_tokens"
+        )
+    return adapted
 
 
 def has_adapter(model: PreTrainedModel) -> bool:
@@ -50,6 +59,11 @@ def without_adapter(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
 def merge_adapter(model: PreTrainedModel) -> PreTrainedModel:
     """A copy of the model with its adapter added into the weights: an ordinary checkpoint again."""
     return cast(Adapted, copy.deepcopy(model)).merge_and_unload()
+
+
+def drop_adapter(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy of the model as it was before its adapter."""
+    return cast(Adapted, copy.deepcopy(model)).unload()
 
 
 def save_adapter(model: PreTrainedModel, folder: str | Path) -> None:

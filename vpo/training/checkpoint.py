@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,10 @@ import numpy as np
 import torch
 
 from problems.contract import BadAddress
-from vpo.policies.checkpoint import without_bars, write_trained
+from vpo.policies.checkpoint import load_adapter, without_bars, write_trained
 from vpo.policies.encoding import named_prompt_format
-from vpo.training.adapters import has_adapter, merge_adapter, save_adapter
+from vpo.training import TrainingStopped
+from vpo.training.adapters import drop_adapter, has_adapter, merge_adapter, save_adapter
 from vpo.training.config import TrainConfig
 from vpo.training.examples import ExampleGroup
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 STATE = "trainer.pt"
 ADAPTER_FOLDER = "adapter"
 """Within a checkpoint: only the LoRA adapter, which is loaded over the base that it names."""
+PROBE_TOKENS = 32
+TOLERANCE, ROUNDED_TOLERANCE = 0.01, 0.3
+"""Mean nats by which a saved policy may differ from the trained one: in float32, and where an adapter is merged into
+weights of 16 bits."""
 LEAST_ROOM = 1 << 16
 """Bytes; with less left of a disk, it was full for what could not be written."""
 _ANY_VERSION = {"TokenizersBackend": "PreTrainedTokenizerFast"}
@@ -43,12 +48,14 @@ def save_checkpoint(
     state: Mapping[str, Any] | None = None,
     *,
     trained: Mapping[str, Any] | None = None,
+    check: bool = False,
 ) -> None:
     """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights. The
     adapter itself goes into the folder `adapter` there.
 
     state: tensors, numbers, strings, lists and mappings of them, kept in a separate file
     trained: how it was trained, for vpo.policies.checkpoint
+    check: compare what was written with the model, before it takes its place (check_saved). Raises TrainingStopped
     """
 
     def write(place: Path) -> None:
@@ -58,8 +65,43 @@ def save_checkpoint(
             _describe(place / ADAPTER_FOLDER, card, {**(trained or {}), "format": named_prompt_format(model.config)})
         if state is not None:
             torch.save(dict(state), place / STATE)
+        if check:
+            check_saved(model, place)
 
     replace_directory(Path(folder), write)
+
+
+@torch.no_grad()
+def check_saved(model: PreTrainedModel, folder: Path) -> None:
+    """Load the policy of a checkpoint as its users do, then its adapter, and compare their log-probabilities with the
+    model's, over the whole vocabulary after some fixed tokens. Raises TrainingStopped if they differ."""
+    from transformers import AutoModelForCausalLM
+
+    embeddings: Any = model.get_input_embeddings()
+    ids = torch.from_numpy(np.random.default_rng(0).integers(0, len(embeddings.weight), (1, PROBE_TOKENS)))
+
+    def logprobs(of: PreTrainedModel) -> torch.Tensor:
+        return of(input_ids=ids.to(of.device), use_cache=False).logits.float().log_softmax(-1).cpu()
+
+    def saved() -> Iterator[tuple[str, PreTrainedModel]]:
+        with without_bars():
+            yield "policy", AutoModelForCausalLM.from_pretrained(folder, dtype=model.dtype)
+        if has_adapter(model):
+            yield "adapter", load_adapter(drop_adapter(model), str(folder / ADAPTER_FOLDER))
+
+    ours, tolerance = logprobs(model), TOLERANCE if model.dtype == torch.float32 else ROUNDED_TOLERANCE
+    for name, policy in saved():
+        policy.eval()
+        try:
+            theirs = logprobs(torch.nn.Module.to(policy, model.device))
+        except torch.OutOfMemoryError:  # the trainer holds its weights and moments
+            theirs = logprobs(torch.nn.Module.to(policy, "cpu"))
+        if not (gap := float((ours - theirs).abs().mean())) <= tolerance:
+            raise TrainingStopped(
+                f"the saved {name} differs from the trained one by {gap:.3g} nats a token (at most {tolerance:g}); it "
+                "was not put in place, and the last checkpoint is intact. Train without an adapter, or report this"
+            )
+        del policy  # before the next one is loaded
 
 
 def load_state(folder: str | Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS, GroupRewards, advantages, whitening
-from vpo.scalarize import Floats, dirichlet_weights, reachable_goals
+from vpo.scalarize import Bools, Floats, dirichlet_weights, reachable_goals, with_floor
 from vpo.training.config import Aggregation, Estimation
 
 
@@ -58,14 +58,12 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, goal: Goal | None 
     answers = group.all_answers()
     d = len(answers[0].score.rewards) if answers else 1
     rewards, valid = group.rewards(d)
-    fitness = np.full(valid.shape, -np.inf)
-    for i, rollout in enumerate(group.rollouts):
-        fitness[i, : len(rollout.answers)] = [answer.score.fitness for answer in rollout.answers]
-    solved = fitness >= (np.inf if goal is None else goal.fitness)
+    fitness, failed = _fitness_and_failed(group, valid)
+    solved = valid & ~failed & (fitness >= (np.inf if goal is None else goal.fitness))
     if METHODS[estimation.method].scalar and goal is not None:
-        return GroupRewards.of((solved & valid)[..., None], valid, pass_at=estimation.pass_at)
+        return GroupRewards.of(solved[..., None], valid, solved=solved, pass_at=estimation.pass_at)
     if METHODS[estimation.method].scalar:
-        return GroupRewards.of(np.where(np.isfinite(fitness), fitness, 0.0)[..., None], valid)
+        return GroupRewards.of(fitness[..., None], valid, failed=failed)
     rng = np.random.default_rng([estimation.seed, group.problem, group.sequence])
     weights = dirichlet_weights(estimation.weights, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
     taste = rng.dirichlet(np.ones(d))
@@ -73,6 +71,7 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, goal: Goal | None 
     return GroupRewards.of(
         rewards,
         valid,
+        failed=failed,
         weights=weights,
         taste=taste,
         goals=reach,
@@ -81,9 +80,38 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, goal: Goal | None 
     )
 
 
+def _fitness_and_failed(group: ScoredGroup, valid: Bools) -> tuple[Floats, Bools]:
+    """Of every answer, (G, m): its fitness, 0 if missing; whether it is at fault."""
+    fitness, failed = np.zeros(valid.shape), np.zeros_like(valid)
+    for i, rollout in enumerate(group.rollouts):
+        fitness[i, : len(rollout.answers)] = [answer.score.fitness for answer in rollout.answers]
+        failed[i, : len(rollout.answers)] = [answer.score.error is not None for answer in rollout.answers]
+    return fitness, failed
+
+
+def counted_fitness(group: ScoredGroup) -> Floats:
+    """The fitness of every answer that was asked for, (G, m), those that are missing or failed as training counts
+    them."""
+    answers = group.all_answers()
+    _, valid = group.rewards(len(answers[0].score.rewards) if answers else 1)
+    fitness, failed = _fitness_and_failed(group, valid)
+    return with_floor(fitness[..., None], valid, failed)[..., 0]
+
+
 def group_advantages(group: ScoredGroup, estimation: Estimation, goal: Goal | None = None) -> Floats:
-    """One advantage per rollout, (G,)."""
-    return advantages(estimation.method, group_rewards(group, estimation, goal))
+    """One advantage per rollout, (G,).
+
+    A rollout without tokens, such as a reply that never came, has 0 and does not count for the others: what the policy
+    did not write says nothing about it. Raises TrainingStopped if the method cannot take these rewards.
+    """
+    sampled = np.array([len(scored.rollout.token_ids) > 0 for scored in group.rollouts], dtype=bool)
+    credit = np.zeros(len(group.rollouts))
+    if sampled.any():
+        rollouts = tuple(scored for scored, came in zip(group.rollouts, sampled, strict=True) if came)
+        credit[sampled] = advantages(
+            estimation.method, group_rewards(replace(group, rollouts=rollouts), estimation, goal)
+        )
+    return credit
 
 
 def example_group(group: ScoredGroup, estimation: Estimation, goal: Goal | None = None) -> ExampleGroup | None:
@@ -144,7 +172,7 @@ def token_weights(groups: Sequence[ExampleGroup], aggregation: Aggregation, tota
 
     token: 1 / total, every token alike (DAPO, and VPO's own setting). sequence: 1 / (T x total), every rollout alike,
     as GRPO was first written.
-    total: tokens, or rollouts, of the whole optimiser step (batch_total), other processes' included
+    total: tokens, or rollouts, of the whole optimiser step (batch_total)
     """
     if aggregation == "token":
         return [[1.0 / total] * len(group.examples) for group in groups]

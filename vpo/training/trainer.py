@@ -5,11 +5,10 @@ Comments number the phases of a step:
 2. Groups become examples with advantages (examples).
 3. The policy at the start of the step is recorded, if the loss needs it.
 4. The batch is cut into minibatches, with one update each.
-5. Micro-batches go through the model (forward) and the loss (loss); their gradients add up.
-6. Gradients are summed over processes and clipped.
-7. A loss that is not finite stops everything, with the batch saved, before the weights are touched.
-8. AdamW moves the weights.
-9. The new version gets its name.
+5. Micro-batches go through the model (forward) and the loss (loss); their gradients add up and are clipped.
+6. A loss that is not finite stops everything, with the batch saved, before the weights are touched.
+7. AdamW moves the weights.
+8. The new version gets its name.
 
 The model is the caller's: a policy that samples from the same object samples with the new weights after `step`.
 """
@@ -41,6 +40,7 @@ from vpo.training.examples import (
     ExampleGroup,
     FindGoal,
     batch_total,
+    counted_fitness,
     example_groups,
     token_weights,
 )
@@ -112,7 +112,12 @@ class PolicyTrainer:
         """Learn from these groups. Without one that teaches anything the weights and the version stay as they are.
 
         Raises TrainingDiverged where loss or gradient is not finite; the weights are then those before the update.
+        ValueError if a group was sampled at a top-p below 1: the log-probabilities that it records are of its nucleus.
         """
+        if cut := [group.top_p for group in groups if group.top_p < 1]:
+            raise ValueError(
+                f"a group was sampled at top-p {min(cut):g}; training needs samples of the whole distribution"
+            )
         # 1. leave out groups that too old a version wrote
         fresh = [group for group in groups if not self._stale(group)]
         # 2. groups become examples with advantages; groups without spread teach nothing
@@ -330,7 +335,6 @@ def minibatches(groups: Sequence[ExampleGroup], config: TrainConfig, step: int) 
         if config.minibatches > 1:
             order = np.random.default_rng([config.seed, step, epoch]).permutation(order)
         parts += [[groups[i] for i in some] for some in np.array_split(order, config.minibatches)]
-    # a process without groups takes part with empty hands, since every process must come to every sum
     return parts
 
 
@@ -388,13 +392,13 @@ def group_metrics(
     fresh: Sequence[ScoredGroup],
     examples: Sequence[ExampleGroup],
 ) -> dict[str, float]:
-    """Mean fitness of an answer and of a rollout's best, the sampled tokens and their mean negative log-likelihood
-    (nats), the tokens of a rollout and the share that the limit cut, and how many groups were left out.
+    """Mean fitness of an answer and of a rollout's best (counted_fitness), the sampled tokens and their mean negative
+    log-likelihood (nats), the tokens of a rollout and the share that the limit cut, and how many groups were left out.
 
     groups: all of the step; fresh: those that are not stale; examples: those that teach something
     """
     rollouts = [rollout for group in fresh for rollout in group.rollouts]
-    fitness = [[answer.score.fitness for answer in rollout.answers] for rollout in rollouts]
+    fitness = [row for group in fresh for row in counted_fitness(group).tolist()]
     asked = sum(max(group.answers, 1) * len(group.rollouts) for group in fresh)
     tokens = sum(len(rollout.rollout.token_ids) for rollout in rollouts)
     count = max(len(rollouts), 1)

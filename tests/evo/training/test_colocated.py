@@ -22,6 +22,8 @@ from evo.training.colocated import CoLocated
 from islands.groups import read_groups
 from islands.store import Store
 from islands.training import training_steps
+from problems.contract import Score
+from problems.maze.problem import MazeProblem
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -84,6 +86,7 @@ def test_groups_become_steps_steps_become_versions_and_versions_search(db):
     for group, version in zip(groups, used, strict=True):  # nobody samples from what was not learned yet
         assert version == 0 or steps[version - 1].stats["upto"] < group.sequence
     assert all(0 <= step.stats["probe"] < 0.05 for step in steps)
+    assert steps[0].stats["importance"] == pytest.approx(1, abs=5e-3)  # one set of weights samples and learns
     assert torch.equal(launched.learned, launched.sampling)
     assert {"loss", "kl", "behaviour_nll", "train_seconds", "sync_seconds"} <= set(steps[0].stats)
     assert launched.status.training_seconds > 0
@@ -132,6 +135,24 @@ def test_a_sampler_with_other_weights_stops_the_search_and_nothing_is_sampled_fr
     assert steps_of(db) == []
 
 
+@pytest.mark.parametrize("method", ["maxrl", "grpo"])
+def test_rewards_below_0_train_or_end_the_search_with_a_sentence(db, tmp_path, monkeypatch, method):
+    worse = MazeProblem.score
+
+    def negated(self, answer):
+        score = worse(self, answer)
+        return score if score.error else Score(tuple(r - 1.5 for r in score.rewards), score.fitness - 1.5)
+
+    monkeypatch.setattr(MazeProblem, "score", negated)
+    settings = config(answers=1, train={"method": method})
+    if method == "grpo":
+        run(db, settings)
+        assert steps_of(db)
+        return
+    with pytest.raises(SearchFailed, match="training during the search: maxrl divides by .* use grpo"):
+        run(db, settings)
+
+
 def test_training_ends_where_it_was_told_and_the_search_goes_on(db):
     run(db, config(train={"steps": 1}))
     assert len(steps_of(db)) == 1 and len(groups_of(db)) == 12
@@ -152,6 +173,11 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--train", "vpo", "--rollouts", "2", "--policy", "scripted:random-route"], "has no weights here to train"),
         (["--lr", "0.001"], "is for a search that trains"),
         (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
+        (
+            ["--train", "vpo", "--rollouts", "2", "--top-p", "0.9"],
+            "at top-p 0.9 the log-probabilities are those of the",
+        ),
+        (["--train", "vpo", "--rollouts", "2", "--policy", "embedded:base?top_p=0.5"], "sample at top-p 1 (evo run"),
         (["--train", "vpo", "--train-credit", "lineage"], "--train-credit was removed; an answer is paid for what it"),
         (["--train", "kto", "--rollouts", "4"], "kto was removed; use improve"),
         (["--train", "vpo", "--rollouts", "2", "--policy", "embedded:base,embedded:vpo"], "takes one policy"),

@@ -209,6 +209,8 @@ def test_what_cannot_teach_is_told_with_its_reason(tmp_path, capsys, here):
 
     assert "3 with one rollout or none; search with --rollouts 4 or more" in told("alone", "--rollouts", "1")
     assert "sampled at temperature 0" in told("cold", "--rollouts", "2", "--temperature", "0")
+    error = told("nucleus", "--rollouts", "2", "--top-p", "0.9")
+    assert "3 sampled at top-p below 1; their log-probabilities leave out the other tokens" in error
     error = told("bytes", "--policy", "scripted:random-route", "--rollouts", "4")
     assert "3 of another tokenizer (scripted:random-route wrote them" in error
     execute("sqlite:///evo.db", "UPDATE candidates SET rewards = '[0.5, 0.5, 0.5, 0.5]', fitness = 0.5, error = NULL")

@@ -218,6 +218,7 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["grpo", "maze:train", "--answers", "3", "-o", "x"], "grpo learns from single answers"),
         (["vpo", "maze:train", "--rollouts", "1", "-o", "x"], "nothing to compare"),
         (["vpo", "maze:train", "--policy", f"{SMALL_POLICY}?temperature=0", "-o", "x"], "at temperature 0"),
+        (["vpo", "maze:train", "--policy", f"{SMALL_POLICY}?top_p=0.9", "-o", "x"], "at top-p 0.9 the log-prob"),
         (["vpo", "maze:train", "--policy", "embedded:base,embedded:vpo", "-o", "x"], "trains one policy, not"),
         (["vpo", "--from-traces", "r", "--policy", "embedded:base?fresh=1", "-o", "x"], "leave out ?fresh="),
         (["pass_at_k", "maze:train", "-o", "x"], "use it with reward solve"),

@@ -122,6 +122,15 @@ def test_groups_that_teach_nothing_leave_everything_as_it_was() -> None:
     assert_equal_weights(twin, weights_of(model))
 
 
+def test_samples_of_a_nucleus_are_refused() -> None:
+    model = tiny_model()
+    groups = [dataclasses.replace(group, top_p=0.9) for group in random_groups(model, 2)]
+    trainer, before = trainer_of(model), weights_of(model)
+    with pytest.raises(ValueError, match=r"sampled at top-p 0.9; training needs samples of the whole distribution"):
+        trainer.step(groups)
+    assert_equal_weights(model, before)
+
+
 def test_stale_groups_are_left_out_and_counted() -> None:
     model = tiny_model()
     trainer = trainer_of(model, config_of(max_staleness=1))

@@ -1,5 +1,6 @@
 """Checkpoints on disk: complete or not there, loadable by transformers, an adapter merged."""
 
+import json
 import os
 from pathlib import Path
 
@@ -9,8 +10,11 @@ from support.training_samples import tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from problems.contract import BadAddress
+from vpo.policies.checkpoint import load_adapter, ties_embeddings
+from vpo.policies.fingerprint import fingerprint
 from vpo.policies.registry import load_policy
-from vpo.training.adapters import with_adapter
+from vpo.training import TrainingStopped, checkpoint
+from vpo.training.adapters import drop_adapter, save_adapter, with_adapter
 from vpo.training.checkpoint import STATE, load_state, replace_directory, save_checkpoint
 from vpo.training.config import LoraSettings, TrainConfig
 from vpo.training.optimizer import make_trainable
@@ -151,3 +155,87 @@ def test_quantised_weights_are_not_trained() -> None:
     model.is_quantized = True
     with pytest.raises(BadAddress, match="train the model they were made from"):
         make_trainable(model, TrainConfig())
+
+
+def random_adapter(model, targets, **settings):
+    """The model with an adapter as peft makes one, its weights far from 0, so that its logits move by several units."""
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(0)
+    config = peft.LoraConfig(r=2, target_modules=targets, task_type="CAUSAL_LM", **settings)
+    adapted = peft.get_peft_model(model, config).eval()
+    for name, weight in adapted.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(weight, std=0.2)
+    return adapted
+
+
+IDS = torch.arange(2, 30)[None]
+
+
+@pytest.mark.parametrize("targets", [["lm_head"], ["embed_tokens"], ["lm_head", "embed_tokens"], "all-linear"])
+@pytest.mark.parametrize("kind", ["Qwen2", "Llama"])  # with one matrix for both uses of the tokens, and with two
+@pytest.mark.filterwarnings("ignore")
+def test_a_loaded_adapter_is_the_one_that_was_saved(tmp_path, kind, targets):
+    model = tiny_model(kind)
+    expected_before = model(IDS).logits.detach()
+    adapted = random_adapter(tiny_model(kind), targets)
+    expected = adapted(IDS).logits.detach()
+    assert (expected - expected_before).abs().max() > 1
+    save_adapter(adapted, tmp_path / "adapter")
+    merged = load_adapter(model, str(tmp_path / "adapter"))
+    torch.testing.assert_close(merged(IDS).logits, expected, rtol=1e-4, atol=1e-3)
+    assert ties_embeddings(merged) == (kind == "Qwen2" and targets == "all-linear")
+    save_checkpoint(merged, tiny_tokenizer(), tmp_path / "whole", "", check=True)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")
+    torch.testing.assert_close(again(IDS).logits, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("targets", [["lm_head"], ["embed_tokens", "q_proj"]])
+@pytest.mark.filterwarnings("ignore")
+def test_an_adapter_that_cannot_be_merged_is_refused(targets):
+    pytest.importorskip("peft")
+    with pytest.raises(BadAddress, match=r"lora_targets .*: the model reads and predicts tokens by one matrix"):
+        with_adapter(tiny_model("Qwen2"), LoraSettings(lora_rank=2, lora_targets=targets), seed=0)
+    with_adapter(tiny_model("Llama"), LoraSettings(lora_rank=2, lora_targets=targets), seed=0)
+    with pytest.raises(BadAddress, match="lora_targets nothing: "):
+        with_adapter(tiny_model("Llama"), LoraSettings(lora_rank=2, lora_targets=["nothing"]), seed=0)
+
+
+@pytest.mark.parametrize("part", ["policy", "adapter"])
+def test_a_policy_that_is_not_the_trained_one_is_not_put_in_place(tmp_path, monkeypatch, part):
+    model = random_adapter(tiny_model(), "all-linear")
+    save_checkpoint(model, tiny_tokenizer(), tmp_path / "one", "first", check=True)
+    before = (tmp_path / "one" / "model.safetensors").read_bytes()
+    if part == "policy":
+        monkeypatch.setattr(checkpoint, "merge_adapter", drop_adapter)
+    else:
+        monkeypatch.setattr(checkpoint, "save_adapter", save_other_scale)
+    with pytest.raises(TrainingStopped, match=f"the saved {part} differs from the trained one by"):
+        save_checkpoint(model, tiny_tokenizer(), tmp_path / "one", "second", check=True)
+    assert (tmp_path / "one" / "README.md").read_text() == "first"
+    assert (tmp_path / "one" / "model.safetensors").read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
+
+
+def change_config(folder, **changes):
+    file = folder / "adapter_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def save_other_scale(model, folder):
+    save_adapter(model, folder)
+    change_config(folder, lora_alpha=32)  # four times the default
+
+
+def test_the_version_of_an_adapter_names_its_scale_and_not_where_its_base_is(tmp_path):
+    save_adapter(random_adapter(tiny_model(), ["q_proj", "v_proj"]), tmp_path)
+    before = fingerprint(str(tmp_path))
+    change_config(tmp_path, base_model_name_or_path="/elsewhere", peft_version="9", inference_mode=False)
+    change_config(tmp_path, target_modules=["v_proj", "q_proj"])
+    assert fingerprint(str(tmp_path)) == before
+    change_config(tmp_path, target_modules=["q_proj", "v_proj"])
+    assert fingerprint(str(tmp_path)) == before
+    change_config(tmp_path, lora_alpha=16)
+    doubled = fingerprint(str(tmp_path))
+    change_config(tmp_path, lora_alpha=8, use_rslora=True)
+    assert len({before, doubled, fingerprint(str(tmp_path))}) == 3

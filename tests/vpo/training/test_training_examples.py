@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.training_samples import scored_group, tokens
 
+from problems.contract import Score
+from problems.types import ScoredAnswer
 from vpo.advantage import METHODS, advantages, normalise
 from vpo.scalarize import dirichlet_weights, set_rewards
-from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards, whiten
+from vpo.training.examples import (
+    Estimation,
+    Goal,
+    counted_fitness,
+    example_group,
+    group_advantages,
+    group_rewards,
+    whiten,
+)
+from vpo.training.trainer import group_metrics
 
 RNG = np.random.default_rng(0)
 PROMPT = tokens(RNG, 6)
@@ -78,8 +91,64 @@ def test_a_rollout_without_answers_is_blamed_and_one_without_tokens_left_out() -
     first, none, middle = (row.advantages for row in example.examples)
     assert first.shape == (4,) and len(set(first)) == 1
     assert first[0] > middle[0] > none[0]
-    # the rollout that sampled nothing still stands in the group's mean
-    np.testing.assert_allclose([first[0], none[0], middle[0]], normalise(np.array([1.0, 0.0, 0.5, 0.0]))[:3], rtol=1e-5)
+    # the rollout that sampled nothing is left out of the group's mean too: the others are 1, 0 and 1/2
+    np.testing.assert_allclose([first[0], none[0], middle[0]], [1.5**0.5, -(1.5**0.5), 0.0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_reply_that_never_came_changes_nothing_for_the_others() -> None:
+    rewards = [[[0.2]], [[0.6]], [[1.0]]]
+    lost = np.zeros(0, np.int32)
+    for method in ("vpo", "grpo", "maxrl", "max_at_k", "multi_rlvr", "gdpo"):
+        came = group_advantages(scored_group(PROMPT, THREE, rewards), Estimation(method=method))
+        with_lost = scored_group(PROMPT, [THREE[0], lost, *THREE[1:]], [rewards[0], [], *rewards[1:]])
+        assert group_advantages(with_lost, Estimation(method=method)).tolist() == [came[0], 0.0, *came[1:]], method
+
+
+LOSSES = [[[-1.0, -1.0]] * count for count in range(4)]  # chains of none to three answers, all of them alike
+FOUR = [*THREE, tokens(RNG, 5)]
+
+
+@pytest.mark.parametrize("method", ["vpo", "multi_rlvr"])
+def test_answers_of_a_loss_are_not_worth_less_than_none(method: str) -> None:
+    group = scored_group(PROMPT, FOUR, LOSSES, answers=3)
+    assert group_advantages(group, Estimation(method=method)).tolist() == [0, 0, 0, 0]
+    better = [[], [[-3.0, -3.0]], [[-3.0, -3.0], [-1.0, -1.0]], [[-1.0, -1.0], [-3.0, -3.0], [-3.0, -3.0]]]
+    none, worst, *good = group_advantages(scored_group(PROMPT, FOUR, better, answers=3), Estimation(method=method))
+    assert none == worst < min(good) and good[0] == good[1]  # a missing answer is worth -3
+
+
+@pytest.mark.parametrize("method", ["grpo", "max_at_k", "gdpo", "random_weighting"])
+@pytest.mark.parametrize("kind", ["missing", "failed"])
+def test_an_answer_that_is_missing_or_fails_is_worth_the_least_of_its_group(method: str, kind: str) -> None:
+    group = scored_group(PROMPT, FOUR, [[], [[-1.0]], [[-2.0]], [[-3.0]]], answers=1)
+    if kind == "failed":
+        failed = ScoredAnswer("x", b"x" * 16, Score.failure(1, "it crashes"))
+        group = replace(group, rollouts=(replace(group.rollouts[0], answers=(failed,)), *group.rollouts[1:]))
+    none, first, second, third = group_advantages(group, Estimation(method=method))
+    assert none == third <= second < first
+    if method == "grpo":  # of -3, -1, -2, -3 the mean is -9/4, the variance 11/12
+        expected = np.array([-0.75, 1.25, 0.25, -0.75]) / (11 / 12) ** 0.5
+        np.testing.assert_allclose([none, first, second, third], expected, rtol=1e-5)
+
+
+def test_a_failed_answer_solves_nothing_where_the_goal_is_below_0() -> None:
+    group = scored_group(PROMPT, FOUR, [[[-0.5]], [[-2.0]], [[-3.0]], []], answers=1)
+    failed = ScoredAnswer("x", b"x" * 16, Score.failure(1, "it crashes"))
+    group = replace(group, rollouts=(*group.rollouts[:3], replace(group.rollouts[3], answers=(failed,))))
+    found = group_advantages(group, Estimation(method="pass_at_k", reward="solve"), Goal(-1.0))
+    assert found[0] > 0 > found[1] == found[2] == found[3]
+
+
+def test_the_metrics_count_a_missing_answer_as_training_does() -> None:
+    group = scored_group(PROMPT, THREE, [[[-1.0]], [[-3.0], [-2.0]], []], answers=2)
+    assert counted_fitness(group).tolist() == [[-1, -3], [-3, -2], [-3, -3]]
+    metrics = group_metrics([group], [group], [])
+    assert (metrics["fitness"], metrics["best_of_rollout"]) == (pytest.approx(-15 / 6), pytest.approx(-6 / 3))
+
+
+def test_vectors_of_other_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="an answer has 1 rewards where others have 2"):
+        group_advantages(scored_group(PROMPT, THREE, [[[1.0, 2.0]], [[1.0]], []]), Estimation(method="vpo"))
 
 
 def test_an_example_carries_prompt_behaviour_and_temperature() -> None:
