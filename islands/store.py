@@ -59,6 +59,12 @@ class Lease:
         self.release()
 
 
+class _Thread(threading.local):
+    """What each thread has. reading: the connection of its outermost `Store.read`"""
+
+    reading: Connection | None = None
+
+
 class Store:
     """A database of runs. Reading is safe from any thread; transactions of one store run one at a time."""
 
@@ -74,7 +80,7 @@ class Store:
         self._file = database_file(url)
         self._place = _place(self._file)
         self._locks = AdvisoryLocks(reader) if self._file is None else FileLocks(self._file)
-        self._thread = threading.local()  # .reading: the connection of its outermost `read`
+        self._thread = _Thread()
 
     @classmethod
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
@@ -155,9 +161,8 @@ class Store:
         """A connection for reading what is committed. All queries of the block see one moment, also those of a `read`
         within it. Keep it short, and yield nothing from it: meanwhile SQLite's log cannot be emptied, and what this
         thread reads is as old as the block. Raises DatabaseUnavailable if the server is gone."""
-        outer: Connection | None = getattr(self._thread, "reading", None)
-        if outer is not None:
-            yield outer
+        if self._thread.reading is not None:
+            yield self._thread.reading
             return
         with self._connect() as connection:
             self._thread.reading = connection

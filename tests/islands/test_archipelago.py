@@ -47,6 +47,7 @@ class Naive:
 
     def observe(self, o):
         point = self.points[o]
+        before = (self.low, self.high) if self.low is None else (list(self.low), list(self.high))
         if self.low is None:
             self.low, self.high = list(point), list(point)
         for i, v in enumerate(point):
@@ -55,7 +56,7 @@ class Naive:
                 self.high[i] = v + (v / self.bins - lo / self.bins) / 2 if lo < hi else v
             if v < lo:
                 self.low[i] = v - (hi / self.bins - v / self.bins) / 2 if lo < hi else v
-        for cells, members in zip(self.cells, self.members, strict=True):
+        for cells, members in zip(self.cells, self.members, strict=True) if before != (self.low, self.high) else ():
             everybody = sorted([m for m in members if self.valid[m]], key=self.key)
             cells.clear()
             cells.update({self.cell(e): e for e in everybody})
