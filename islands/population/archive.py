@@ -35,6 +35,11 @@ def cell_name(cell: Cell) -> str:
     return "-".join(map(str, cell))
 
 
+def parse_cell(name: str) -> Cell:
+    """The cell of that name."""
+    return tuple(map(int, name.split("-")))
+
+
 class Elites:
     """Ordinals in cells, with their reward vectors in the rows of a matrix. O(1) put and take."""
 
