@@ -114,7 +114,7 @@ def test_a_run_shows_what_it_showed(upgraded: Store, name: str) -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_search_continues_as_it_would_have(upgraded: Store, name: str) -> None:
     for problem, expected in zip(upgraded.problems(upgraded.run(name).id), EXPECTED[name]["states"], strict=True):
-        population = Population(upgraded, problem, PopulationConfig(**expected["config"]))
+        population = Population(upgraded, problem, PopulationConfig(**expected["config"], pareto_by="fitness"))
         population.advance(None)
         islands = range(population.config.islands)
         assert [population.members(island) for island in islands] == expected["members"]
@@ -135,7 +135,9 @@ def test_a_search_continues_as_it_would_have(upgraded: Store, name: str) -> None
 
 def test_a_resume_stores_the_cells_that_were_placed_otherwise(upgraded: Store) -> None:
     (problem,) = upgraded.problems(upgraded.run("bandit").id)
-    population = Population(upgraded, problem, PopulationConfig(**EXPECTED["bandit"]["states"][0]["config"]))
+    population = Population(
+        upgraded, problem, PopulationConfig(**EXPECTED["bandit"]["states"][0]["config"], pareto_by="fitness")
+    )
     population.advance(5)
     assert population._changed_cells() == []
     population.advance(None)
