@@ -37,8 +37,8 @@ import evo
 from evo.plugins.rules.rule import parse_rule
 from evo.plugins.rules.simulated import SimulatedProblem
 from evo.stats.differences import paired_difference
+from problems.answer_sets import best_set
 from problems.registry import resolve
-from vpo.metrics import best_set
 
 Floats = npt.NDArray[np.float64]
 POOL = 20

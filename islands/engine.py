@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import uuid
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import IsolationLevel
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool
 
@@ -59,33 +59,49 @@ def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
 
 
 def database_file(url: URL) -> Path | None:
-    """The file of a SQLite database, None for a server or a database in memory."""
-    return Path(url.database).absolute() if url.drivername == "sqlite" and url.database != ":memory:" else None  # type: ignore[arg-type]
+    """The file of a SQLite database, None for a server."""
+    return Path(url.database).absolute() if url.drivername == "sqlite" and url.database else None
 
 
 def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[Engine, Engine]:
-    """(writer, reader). The writer begins real transactions; the reader runs each query by itself, so that it never
-    holds a snapshot open. With read_only both are the reader."""
+    """(writer, reader). The writer begins transactions that may write; those of the reader see one moment each, however
+    many queries they run. With read_only both are the reader."""
     if (file := database_file(url)) is not None:
         _check_file(url, file, read_only or must_exist, read_only)
-        reader = _sqlite(file, read_only, None)
+        reader = _sqlite(file, read_only, "BEGIN")
         return (reader, reader) if read_only else (_sqlite(file, False, "BEGIN IMMEDIATE"), reader)
     try:
         import psycopg  # noqa: F401
     except ImportError:
         raise DatabaseUnavailable(f"{mask_url(url)}: needs psycopg; pip install 'evo-search[postgres]'") from None
-    options: dict[str, Any] = {"connect_timeout": 10, "application_name": "evo"}
+    # whatever the server and the environment say: texts of any alphabet pass
+    options: dict[str, Any] = {"connect_timeout": 10, "application_name": "evo", "client_encoding": "utf8"}
     if "connect_timeout" in url.query:
         del options["connect_timeout"]
     # the server notices within 90 s that a machine is gone which holds a run
     options["options"] = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=15 -c tcp_keepalives_count=4"
-    if read_only:
-        options["options"] += " -c default_transaction_read_only=on"
-    reader = create_engine(url, connect_args=options, pool_size=4, max_overflow=8, isolation_level="AUTOCOMMIT")
+    reading = {**options, "options": f"{options['options']} -c default_transaction_read_only=on"}
+    # whatever the server's default is: a weaker level shows a reader two moments, a stricter one may refuse a writer's
+    # transactions, which are not tried again
+    reader = _postgresql(url, "REPEATABLE READ", connect_args=reading, pool_size=4, max_overflow=8)
     if read_only:
         return reader, reader
-    # whatever the server's default is: a stricter level may refuse transactions, which are not tried again
-    return create_engine(url, connect_args=options, pool_size=2, isolation_level="READ COMMITTED"), reader
+    return _postgresql(url, "READ COMMITTED", connect_args=options, pool_size=2), reader
+
+
+def _postgresql(url: URL, isolation: IsolationLevel, **options: Any) -> Engine:
+    engine = create_engine(url, isolation_level=isolation, **options)
+
+    @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy's own first questions
+    def check_encoding(connection: Any, _: object) -> None:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise DatabaseUnavailable(
+                f"{mask_url(url)}: its encoding is {encoding}, which cannot hold every text; create the database with "
+                "encoding 'UTF8' template template0"
+            )
+
+    return engine
 
 
 def check_writable(address: str) -> bool:
@@ -110,32 +126,6 @@ def check_writable(address: str) -> bool:
     return True
 
 
-class _MemoryDatabase:
-    """A new SQLite database in memory, which is gone with its last connection. It keeps one open."""
-
-    def __init__(self) -> None:
-        self.name = f"file:evo-{uuid.uuid4().hex}?mode=memory&cache=shared"
-        self.kept = self.connect()
-
-    def connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.name, uri=True, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA read_uncommitted=ON")  # a reader waits for no writer, as with a file
-        return connection
-
-
-def memory_engines() -> tuple[Engine, Engine]:
-    """(writer, reader) of a new database in memory, which only these two can open."""
-    database = _MemoryDatabase()
-    writer, reader = (create_engine("sqlite://", creator=database.connect, poolclass=QueuePool) for _ in range(2))
-
-    @event.listens_for(writer, "begin")
-    def take_the_lock(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return writer, reader
-
-
 def _check_file(url: URL, path: Path, must_exist: bool, read_only: bool) -> None:
     if path.is_dir():
         raise DatabaseUnavailable(f"{mask_url(url)}: {path} is a folder; name a file in it")
@@ -158,7 +148,7 @@ def _is_read_only(folder: Path) -> bool:
     return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
-def _sqlite(path: Path, read_only: bool, begin: str | None) -> Engine:
+def _sqlite(path: Path, read_only: bool, begin: str) -> Engine:
     log = path.with_name(f"{path.name}-wal")
     # SQLite would make files for its readers, which are not needed if nothing can be written
     apart = "&immutable=1" if read_only and _is_read_only(path.parent) and not log.exists() else ""
@@ -180,13 +170,11 @@ def _sqlite(path: Path, read_only: bool, begin: str | None) -> Engine:
         return connection
 
     engine = create_engine("sqlite://", creator=connect, pool_size=4, max_overflow=8, poolclass=QueuePool)
-    if begin is None:
-        return engine  # nothing begins a transaction, so each statement is one
 
     @event.listens_for(engine, "begin")
     def take_the_lock(connection: Connection) -> None:
         try:
-            connection.exec_driver_sql(begin)  # a deferred one could fail half-way when another writer was faster
+            connection.exec_driver_sql(begin)  # IMMEDIATE of a writer: else it could fail half-way behind another one
         except OperationalError:
             connection.info["hurried"] = True
             connection.exec_driver_sql("PRAGMA busy_timeout=1000")  # the last words must not wait as long again

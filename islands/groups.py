@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Connection, Select, select
+from sqlalchemy import Column, Connection, Select, select, tuple_
 
 from islands.blobs import unpack, unpack_floats, unpack_ids
 from islands.history import COLUMNS, from_row
@@ -202,6 +202,7 @@ class Child(NamedTuple):
 
 def children(store: Store, problem_id: int, *, upto: int | None = None) -> Iterator[Child]:
     """Every distinct candidate of a problem in the order in which they were stored, up to the group `upto`."""
+    place = tuple_(Candidate.c.sequence, Candidate.c.id)
     query = (
         select(
             Candidate.c.id,
@@ -216,12 +217,15 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
         .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
         .where(Candidate.c.problem_id == problem_id)
         .order_by(Candidate.c.sequence, Candidate.c.id)
-        .execution_options(yield_per=BATCH)
+        .limit(BATCH)
     )
     if upto is not None:  # seeds have -1
         query = query.where(Candidate.c.sequence <= upto)
-    with store.read() as connection:
-        for id, sequence, parent, beside, rewards, fitness, error, iteration in connection.execute(query):
+    page = store.rows(query)
+    while page:
+        for id, sequence, parent, beside, rewards, fitness, error, iteration in page:
             inspirations = tuple(other for other in beside or () if other != parent)
-            place = -1 if iteration is None else iteration
-            yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None, place)
+            at = -1 if iteration is None else iteration
+            yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None, at)
+        last = page[-1]
+        page = store.rows(query.where(place > (last.sequence, last.id))) if len(page) == BATCH else []

@@ -30,28 +30,7 @@ _FLOCK = "hhqqi4x"  # short l_type, l_whence; off_t l_start, l_len; pid_t l_pid
 _SET, _GET = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK), getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 
 
-class Locks:
-    """Locks of runs in a database that only one store can open: each is free, and held while the store is there."""
-
-    def acquire(self, run: int) -> bool:
-        """Lock a run; False if another process, or another store, has locked it."""
-        return True
-
-    def release(self, run: int) -> None:
-        """Unlock a run."""
-
-    def held(self, runs: Iterable[int]) -> set[int]:
-        """Those of the runs that any process has locked."""
-        return set(runs)
-
-    def take_over(self, run: int) -> None:
-        """Break the lock of a writer that is known to be lost, where its token alone does not keep it out."""
-
-    def close(self) -> None:
-        """Unlock all."""
-
-
-class FileLocks(Locks):
+class FileLocks:
     """Locks of runs by a file next to a SQLite database."""
 
     def __init__(self, database: Path) -> None:
@@ -59,11 +38,13 @@ class FileLocks(Locks):
         self._file: int | None = None
 
     def acquire(self, run: int) -> bool:
+        """Lock a run; False if another process, or another store, has locked it."""
         if self._file is None:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         return self._set(fcntl.F_WRLCK, run)
 
     def release(self, run: int) -> None:
+        """Unlock a run."""
         self._set(fcntl.F_UNLCK, run)
 
     def _set(self, kind: int, run: int) -> bool:
@@ -75,6 +56,7 @@ class FileLocks(Locks):
         return True
 
     def held(self, runs: Iterable[int]) -> set[int]:
+        """Those of the runs that any process has locked."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # nothing was ever locked
@@ -88,14 +70,18 @@ class FileLocks(Locks):
         found = fcntl.fcntl(file, _GET, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, run, 1, 0))
         return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
 
+    def take_over(self, run: int) -> None:
+        """Break the lock of a writer that is known to be lost. None: its token alone keeps it out."""
+
     def close(self) -> None:
+        """Unlock all."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
-class AdvisoryLocks(Locks):
-    """Locks of runs by a connection to PostgreSQL. reader: whose connections commit each statement"""
+class AdvisoryLocks:
+    """Locks of runs by a connection to PostgreSQL, with the methods of FileLocks."""
 
     def __init__(self, reader: Engine) -> None:
         self._reader = reader
@@ -103,7 +89,8 @@ class AdvisoryLocks(Locks):
 
     def acquire(self, run: int) -> bool:
         if self._connection is None:
-            self._connection = self._reader.connect()
+            # it is kept for long, so it must not stay in a transaction
+            self._connection = self._reader.connect().execution_options(isolation_level="AUTOCOMMIT")
             self._connection.detach()  # it is closed with this object, not given to other readers
         query = text("SELECT pg_try_advisory_lock(:class, :run)")
         return bool(self._connection.execute(query, {"class": CLASS, "run": run}).scalar())

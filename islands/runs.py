@@ -1,9 +1,8 @@
 """The read model of runs: how far they are, what they spent and brought, their best answers, their training.
 
 Everything is a sum or a maximum over the rows of groups. Within a run, groups are committed in the order of their
-sequence, so "newer" is a range of sequences: a screen adds the range (after, upto] to what it knows. Each statement
-sees what is committed at its own moment, so what belongs together is asked for up to one sequence. No lock is taken;
-nothing is written.
+sequence, so "newer" is a range of sequences: a screen adds the range (after, upto] to what it knows. What belongs
+together is read in one `Store.read`, which sees one moment. No lock is taken; nothing is written.
 """
 
 from __future__ import annotations
@@ -111,6 +110,11 @@ class RunOverview:
 
 def overview(store: Store, *, rivals: bool = False) -> list[RunOverview]:
     """Every run, oldest first. rivals: also those that `evo verify` made"""
+    with store.read():
+        return _overview(store, rivals)
+
+
+def _overview(store: Store, rivals: bool) -> list[RunOverview]:
     g = PromptGroup.c
     sums = select(g.problem_id, func.count(), func.sum(g.tokens), func.sum(g.cost)).group_by(g.problem_id)
     spent = {problem: (groups, int(tokens), float(cost)) for problem, groups, tokens, cost in store.rows(sums)}
@@ -158,9 +162,9 @@ def mean_best(fittest: Sequence[ProblemRecord]) -> float | None:
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord | None]]:
     """Each problem by index with its fittest valid candidate, None if it has none. Raises LookupError if a damaged
     database lacks a problem's best candidate."""
-    problems = store.problems(run_id)
     query = select(*COLUMNS).join(Problem, Problem.c.best == Candidate.c.id).where(Problem.c.run_id == run_id)
-    fittest = {row.id: from_row(row) for row in store.rows(query)}
+    with store.read():
+        problems, fittest = store.problems(run_id), {row.id: from_row(row) for row in store.rows(query)}
     for problem in problems:
         if problem.best is not None and problem.best not in fittest:
             raise LookupError(f"candidate {problem.best}, the best of problem {problem.name}, is missing")

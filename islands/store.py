@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
-from islands.engine import database_file, mask_url, memory_engines, open_engines, parse_address, unavailable
+from islands.engine import database_file, mask_url, open_engines, parse_address, unavailable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
-from islands.lock import LOST, AdvisoryLocks, FileLocks, Locks, busy, new_owner, taken
+from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
 from islands.migrations import ensure_schema
 from islands.names import check_name, readable_name
 from islands.schema import PolicyVersion, Problem, Run, TrainingStep
@@ -59,6 +59,12 @@ class Lease:
         self.release()
 
 
+class _Thread(threading.local):
+    """What each thread has. reading: the connection of its outermost `Store.read`"""
+
+    reading: Connection | None = None
+
+
 class Store:
     """A database of runs. Reading is safe from any thread; transactions of one store run one at a time."""
 
@@ -73,11 +79,8 @@ class Store:
         self._policy_ids: dict[tuple[int, str], int] = {}
         self._file = database_file(url)
         self._place = _place(self._file)
-        self._locks: Locks = (
-            FileLocks(self._file) if self._file is not None
-            else AdvisoryLocks(reader) if reader.dialect.name == "postgresql"
-            else Locks()
-        )  # fmt: skip
+        self._locks = AdvisoryLocks(reader) if self._file is None else FileLocks(self._file)
+        self._thread = _Thread()
 
     @classmethod
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
@@ -95,14 +98,6 @@ class Store:
             reader.dispose()
             raise
         return cls(url, writer, reader, read_only)
-
-    @classmethod
-    def in_memory(cls) -> Store:
-        """A new database in memory, which no other process can open and which is gone once it is closed."""
-        url = URL.create("sqlite", database=":memory:")
-        writer, reader = memory_engines()
-        ensure_schema(url, writer, reader, read_only=False)
-        return cls(url, writer, reader, read_only=False)
 
     @property
     def address(self) -> str:
@@ -163,8 +158,21 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection for reading committed data, each query by itself. Raises DatabaseUnavailable if the server
-        is gone."""
+        """A connection for reading what is committed. All queries of the block see one moment, also those of a `read`
+        within it. Keep it short, and yield nothing from it: meanwhile SQLite's log cannot be emptied, and what this
+        thread reads is as old as the block. Raises DatabaseUnavailable if the server is gone."""
+        if self._thread.reading is not None:
+            yield self._thread.reading
+            return
+        with self._connect() as connection:
+            self._thread.reading = connection
+            try:
+                yield connection
+            finally:
+                self._thread.reading = None
+
+    @contextmanager
+    def _connect(self) -> Iterator[Connection]:
         try:
             with self.reader.connect() as connection:
                 yield connection
@@ -328,7 +336,13 @@ class Store:
     def lost_runs(self, running: Mapping[int, str | None]) -> set[int]:
         """Those of the runs, stored as running, whose writer has died. running: run id -> its row's owner"""
         owned = [run for run, owner in running.items() if owner is not None]
-        return set(owned) - self._locks.held(owned) if owned else set()
+        free = set(owned) - self._locks.held(owned) if owned else set()
+        if not free:
+            return free
+        # locks are of now, rows of the moment that this thread reads: a run that ended in between is not lost
+        query = select(Run.c.id, Run.c.owner).where(Run.c.id.in_(free), Run.c.status == "running")
+        with self._connect() as connection:
+            return {id for id, owner in connection.execute(query) if owner == running[id]}
 
     def check_place(self) -> None:
         """Raise DatabaseMoved if the file is not the one that was opened."""

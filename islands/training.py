@@ -40,9 +40,8 @@ def training_steps(store: Store, run_id: int) -> Iterator[TrainingStepRecord]:
         .where(step.run_id == run_id)
         .order_by(step.step)
     )
-    with store.read() as connection:
-        for number, stats, *rest in connection.execute(query):
-            yield TrainingStepRecord(number, current_names(stats), *rest)
+    for number, stats, *rest in store.rows(query):
+        yield TrainingStepRecord(number, current_names(stats), *rest)
 
 
 def checkpoints(store: Store, run_id: int) -> list[str]:

@@ -37,8 +37,8 @@ from evo.runs.start import OpenRun, launch
 from evo.search.iteration import Iteration
 from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPTED
-from islands.store import Store
 from islands.types import Candidate, Placement
+from problems import temp_dirs
 from problems.contract import Problem, ScorerFault, clip, finite
 from problems.contract import Score as ProblemScore
 from problems.objectives import score_values
@@ -110,10 +110,12 @@ class ExternalPolicy(Policy):
 
 
 class Session:
-    """A launched search on its event loop, which only this thread touches."""
+    """A launched search on its event loop, which only this thread touches. folder: removed with it"""
 
-    def __init__(self, prepare: Callable[[], Coroutine[Any, Any, OpenRun]], resources: Resources) -> None:
-        self._resources = resources
+    def __init__(
+        self, prepare: Callable[[], Coroutine[Any, Any, OpenRun]], resources: Resources, folder: str | None
+    ) -> None:
+        self._resources, self._folder = resources, folder
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="evo-search", daemon=True)
         self._thread.start()
@@ -271,6 +273,8 @@ class Session:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        if self._folder is not None:
+            temp_dirs.release(self._folder)
 
 
 def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
@@ -346,7 +350,7 @@ class Search:
         address: what to search, as for `evo.run`.
         score: your scorer, as for `evo.run`.
         batch_scorer: your scorer of a batch, as for `evo.run`.
-        name: the run's name; with neither `name` nor `db` the search is kept in memory and ends with this object.
+        name: the run's name; with neither `name` nor `db` a temporary file keeps the search while this object lives.
         db: the database, "sqlite:///evo.db" or EVO_DB by default if there is a `name`.
         config: a YAML file with the same settings, which arguments override.
         settings: iterations (prompts per problem, 100), seed, limit, answers (per prompt, 1), until_solved,
@@ -383,15 +387,21 @@ class Search:
         command = call_text("Search", address, score=score or batch_scorer, config=config, **settings)
         values = {"answers": 1, **settings, **fixed}
         loaded, objects = configure("Search", address, score, batch_scorer, config, values)
-        stored = database(db) if db is not None or name is not None else None
+        folder = temp_dirs.make("search") if db is None and name is None else None
+        stored = database(db) if folder is None else f"sqlite:///{folder}/evo.db"
         resources = external_resources()
-        with given(objects):
-            check_new_run(loaded, resources, stored, name)
-            store = Store.in_memory() if stored is None else None
-            self._start(
-                lambda: launch(loaded, db=stored or "", name=name, command=command, resources=resources, store=store),
-                resources,
-            )
+        try:
+            with given(objects):
+                check_new_run(loaded, resources, stored, name)
+                self._start(
+                    lambda: launch(loaded, db=stored, name=name, command=command, resources=resources),
+                    resources,
+                    folder,
+                )
+        except BaseException:
+            if folder is not None:
+                temp_dirs.release(folder)
+            raise
 
     @classmethod
     def resume(
@@ -431,8 +441,13 @@ class Search:
             search._start(lambda: relaunch(name, db=db, changes=plan.changes, shared=resources), resources)
         return search
 
-    def _start(self, prepare: Callable[[], Coroutine[Any, Any, OpenRun]], resources: Resources) -> None:
-        self._session = Session(prepare, resources)
+    def _start(
+        self,
+        prepare: Callable[[], Coroutine[Any, Any, OpenRun]],
+        resources: Resources,
+        folder: str | None = None,
+    ) -> None:
+        self._session = Session(prepare, resources, folder)
         self._close = weakref.finalize(self, self._session.close)
 
     @property

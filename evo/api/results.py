@@ -165,7 +165,7 @@ def load_run(name: str, *, db: str | None = None) -> RunResult:
     """
     check_run_name(name)
     db = database(db)
-    with Store.open(db, read_only=True) as store:
+    with Store.open(db, read_only=True) as store, store.read():
         run = store.run(name)
         answers = best_answers(store, run.id)
         problems = {problem.name: problem.status for problem in store.problems(run.id)}

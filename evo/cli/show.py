@@ -82,7 +82,7 @@ def show(name: str, candidate_id: int | None, db: str, against: str | None, deta
         elif runs[0].comparison == name:
             _show_comparison(Progress.open(store, name, against), as_json, details)
         else:
-            _show_run(store, runs[0], as_json, details)
+            _show_run(store, name, as_json, details)
     return None
 
 
@@ -97,19 +97,21 @@ def _show_training(folder: str, as_json: bool) -> None:
         console.print(draw_training(training, min(console.width, SHOWN_WIDTH), SHOWN_LINES, explained=True))
 
 
-def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> None:
-    versions = versions_used(store, run.id)
-    progress = Progress.open(store, run.name)
-    totals, searches = progress.totals, {search.problem_id: search for search in progress.searches(failed=True)}
-    best_answers = best_of(store, run.id)
-    misread = format_errors(store, run.id)
-    changes = scorer_changes(store, run.id)
-    failed = failed_candidates(store, run.id, FAILED_SHOWN)
+def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
+    with store.read():
+        run = store.run(name)
+        summary, versions = current_summary(store, run), versions_used(store, run.id)
+        progress = Progress.open(store, run.name)
+        totals, searches = progress.totals, {search.problem_id: search for search in progress.searches(failed=True)}
+        best_answers = best_of(store, run.id)
+        misread = format_errors(store, run.id)
+        changes = scorer_changes(store, run.id)
+        failed = failed_candidates(store, run.id, FAILED_SHOWN)
+        comparison = progress.comparison
+        operators = progress.operators[comparison.arms[0].name]
+        saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
+        sets = choose_sets(store, [run])
     replaced = run.config.get("policy_changes") or []
-    comparison = progress.comparison
-    operators = progress.operators[comparison.arms[0].name]
-    saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
-    sets = choose_sets(store, [run])
     if as_json:
         shown: dict[str, Any] = {
             "name": run.name,
@@ -119,7 +121,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
             "seed": run.seed,
             "commit": run.commit,
             "config": dict(run.config),
-            "summary": current_summary(store, run),
+            "summary": summary,
             **totals.as_dict(),
             "format_errors": misread,
             "versions": [asdict(version) for version in versions],

@@ -270,14 +270,15 @@ def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """A run's configuration as the database holds it, ready to be validated; see complete_trainer.
 
     Existing runs keep their original defaults. Runs without a strategy use openevolve. Runs without a number of islands
-    have five, under pareto too. Runs without a climb or a share of fresh prompts have none. The budget max_total_tokens
-    was called max_tokens.
+    have five, under pareto too. Runs without a climb or a share of fresh prompts have none; without a pareto_by their
+    pareto goes by fitness. The budget max_total_tokens was called max_tokens.
     """
     values = {"max_total_tokens" if key == "max_tokens" else key: value for key, value in drop_retired(values).items()}
     train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
     if population["strategy"] in ("auto", "pareto"):
         population.setdefault("islands", ISLANDS)
         population.setdefault("climb", 0)
+        population.setdefault("pareto_by", "fitness")
     return {
         **values,
         "population": population,

@@ -18,9 +18,9 @@ from islands.groups import children
 from islands.history import CandidateReader
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.answer_sets import best_set, group_means
 from problems.contract import Score
 from problems.objectives import groups_of
-from vpo.metrics import best_set, group_means
 
 ONE_SIZE = 5.0
 """Objectives whose scales differ by a larger factor have no mean."""
@@ -124,8 +124,8 @@ def value_of_set(store: Store, record: ProblemRecord, k: int) -> float:
 def choose_sets(
     store: Store, runs: Sequence[RunRecord], k: int | None = None, *, held_out: bool = False, most: int | None = None
 ) -> list[AnswerSet]:
-    """The best set of k valid answers to each problem, of all runs together, as vpo.metrics.best_set chooses it;
-    none for a problem without one. Raises BadInput for k < 1.
+    """The best set of k valid answers to each problem, of all runs together, by problems.answer_sets.best_set; none for
+    a problem without one. Raises BadInput for k < 1.
 
     k: by default what the runs were searched for, and no set if that is nothing
     held_out: whether to score the sets on held-out cases, which takes as long as scoring their answers

@@ -203,8 +203,9 @@ class Progress:
     @classmethod
     def open(cls, store: Store, name: str, against: str | None = None, also: Sequence[str] = ()) -> Progress:
         """All that is committed now. Raises as __init__, and DatabaseUnavailable."""
-        progress = cls(store, name, against, also=also)
-        progress.refresh()
+        with store.read():
+            progress = cls(store, name, against, also=also)
+            progress.refresh()
         return progress
 
     def _begin(self) -> None:
@@ -227,10 +228,14 @@ class Progress:
 
     def refresh(self) -> None:
         """Read all new rows that are committed. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
+        with self.store.read():
+            self._refresh()
+
+    def _refresh(self) -> None:
         states = [state for name in self.names for state in run_states(self.store, name)]
         if {state.id for state in states} != set(self._runs):
             self._begin()
-            return self.refresh()
+            return self._refresh()
         moved = [
             one.id for one in states if one.status == "running" or one.updated != self._runs[one.id].record.updated
         ]
@@ -243,7 +248,7 @@ class Progress:
             changed |= {"reason": LOST} if state.lost else {}
             if run.complete and state.status == "running":  # resumed, perhaps with reopened problems
                 self._begin()
-                return self.refresh()
+                return self._refresh()
             run.record = replace(run.record, **changed)
         arms = tuple(
             replace(arm, runs=tuple(run.record for run in self._of_arm(number)))
@@ -252,7 +257,7 @@ class Progress:
         self.comparison = replace(self.comparison, arms=arms)
         if self.comparison.iterations != iterations:
             self._begin()
-            return self.refresh()
+            return self._refresh()
         read = []
         for run in (run for run in self._runs.values() if not run.complete):
             if run.ids or self._enrol(run):

@@ -257,10 +257,11 @@ def write_report(store: Store, name: str, file: str, against: str | None = None,
 
     also: further runs of the same problems, which are put on the same charts"""
     check_writable(file)
-    progress = Progress.open(store, name, against, also)
-    if not progress.totals.groups:
-        raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
-    page = build_page(progress, held_out=all(run.status != "running" for run in progress.comparison.runs))
+    with store.read():
+        progress = Progress.open(store, name, against, also)
+        if not progress.totals.groups:
+            raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
+        page = build_page(progress, held_out=all(run.status != "running" for run in progress.comparison.runs))
     state = page.snapshot.state(time.time())[0]
     return _write_page(file, render("page.html.jinja", page=page, state=state, policy=content_policy()))
 

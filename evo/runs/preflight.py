@@ -24,9 +24,9 @@ ASK_TELL = "ask-tell"
 """The policy on record of a run whose answers come from a caller of `evo.Search`."""
 
 
-def check_new_run(config: RunConfig, resources: Resources, db: str | None, name: str | None) -> None:
+def check_new_run(config: RunConfig, resources: Resources, db: str, name: str | None) -> None:
     """Check the input of a new run. Raises BadInput, BadName, BadAddress, DatabaseUnavailable or RunExists, in one
-    line. Problems of sets stay in `resources`. db: None if a store is already open"""
+    line. Problems of sets stay in `resources`."""
     asks = config.policy == ASK_TELL
     if not config.problems:
         example = "try `evo run maze:hard --limit 10`, or `evo problems` for a list"
@@ -50,8 +50,7 @@ def check_new_run(config: RunConfig, resources: Resources, db: str | None, name:
             if is_token_format(prompt_format := prompt_format_at(str(address))):
                 for problem in problems:
                     open_format(problem, prompt_format, config.prompt, config.answers)
-    if db is not None:
-        check_storage(db, name)
+    check_storage(db, name)
 
 
 def check_policies(policies: Iterable[str]) -> None:

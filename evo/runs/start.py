@@ -186,22 +186,18 @@ async def launch(
     name: str | None,
     command: str,
     resources: Resources | None = None,
-    store: Store | None = None,
 ) -> OpenRun:
     """A new run, its seed answers scored and stored. Before anything is written, raises BadInput, or UnusableScorer if
     no problem can score its seed answer.
 
     resources: those that check_new_run has opened, if it has accepted this configuration; the run owns them from now on
-    store: an open store, which is used instead of the database at `db`; the run owns it too
     """
     checked, resources = resources is not None, resources or Resources()
     opened = OpenRun(resources, resources)
     try:
-        if store is not None:
-            opened.store = store
         # 1) resolve the problems, and the settings that they decide; load the policies
         if not checked:
-            check_new_run(config, resources, db if store is None else None, name)
+            check_new_run(config, resources, db, name)
         opened.load(resolve_run(config, resources.problems(config)))
         # 2) score the seeds
         seeds = await opened.score_seeds(opened.problems, db)
@@ -214,7 +210,7 @@ async def launch(
                 advice = f"use at least {MEANINGFUL}, and 50 to compare two"
                 warnings.warn(f"--iterations {iterations} is too few to judge a policy; {advice}", stacklevel=2)
         # 3) create the run, become its writer, and store the problems
-        opened.store = store or Store.open(db)
+        opened.store = Store.open(db)
         opened.run = create_run(opened.store, opened.config, opened.problems, name, command)
         opened.store.lease(opened.run.id)
         await opened.add_problems(seeds)

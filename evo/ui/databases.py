@@ -1,4 +1,4 @@
-"""The database of a page: opened at the first request, read in short queries, and shared by all requests."""
+"""The database of a page: opened at the first request, read for one page at a time, and shared by all requests."""
 
 from __future__ import annotations
 
@@ -83,8 +83,9 @@ class RunDatabase:
                 del self._readers[oldest], self._kept[oldest]
 
             def build() -> SimpleNamespace:
-                progress.refresh()
-                return build_page(progress, details=DETAILS, base=base)
+                with store.read():
+                    progress.refresh()
+                    return build_page(progress, details=DETAILS, base=base)
 
             return self._keep(names, build)
 

@@ -33,6 +33,7 @@ from islands.browse import (
 )
 from islands.errors import DatabaseUnavailable, UnknownRun
 from islands.runs import RunOverview, SearchOverview, by_comparison, fittest_records, mean_best, read_totals
+from islands.store import Store
 from islands.types import OF_ROLLOUTS, sum_totals
 from problems.address import name_few
 from problems.entry_points import find_entry_points, load_entry_point
@@ -164,6 +165,11 @@ def show_runs(database: RunDatabase, *names: str) -> UiPage:
 def list_candidates(database: RunDatabase, name: str, query: Mapping[str, str]) -> UiPage:
     """A page of candidates by filters. Raises UnknownRun, BadInput."""
     store = database.store()
+    with store.read():
+        return _list_candidates(store, name, query)
+
+
+def _list_candidates(store: Store, name: str, query: Mapping[str, str]) -> UiPage:
     comparison = gather(store, name)
     chosen = {key: query.get(key, "") for key in ("show", "kind", "problem", "sort")}
     picked = CandidateFilter(
@@ -201,17 +207,22 @@ def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPag
     """One candidate with its prompt, answer, scores, feedback, difference to its parent and lineage. Raises
     UnknownRun."""
     store = database.store()
-    run, found = find_candidate(store, name, candidate_id)
-    problem = found.problem
-    stored = read_answers(store, {candidate_id: problem}, lineage=ANCESTORS, room=TEXT_CHARS)[candidate_id]
+    with store.read():
+        run, found = find_candidate(store, name, candidate_id)
+        problem = found.problem
+        stored = read_answers(store, {candidate_id: problem}, lineage=ANCESTORS, room=TEXT_CHARS)[candidate_id]
+        children, around = (
+            offspring(store, candidate_id, problem.id, OFFSPRING),
+            neighbours(store, candidate_id, problem.id),
+        )
     values = {
         "name": name,
         "run": run,
         "found": found,
         "stored": stored,
         "stated": statement_of(problem, stored.candidate.text),
-        "offspring": offspring(store, candidate_id, problem.id, OFFSPRING),
-        "around": neighbours(store, candidate_id, problem.id),
+        "offspring": children,
+        "around": around,
         "written": format_time(found.created),
     }
     return UiPage("candidate.html.jinja", values)

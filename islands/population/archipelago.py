@@ -8,7 +8,8 @@ Rules, OpenEvolve's unless noted:
   island.
 - A failed candidate is a member only while its island has no valid one, and never an elite. (OpenEvolve lets it compete
   with fitness 0, so it can keep a cell of odd features forever.)
-- An elite that loses its cell because the bins were rescaled stays as an ordinary member (OpenEvolve never re-places).
+- When the bins are rescaled, each cell gets the fittest of the members that fall into it; an elite that loses its cell
+  stays as an ordinary member (OpenEvolve never re-places).
 - A repeat of a stored candidate joins another island only if it wins a cell there. (OpenEvolve
   stores the text again and lets it compete; this keeps the part that can matter.)
 - Over the cap the least fit member that is not an elite is removed, then the least fit elite; never the newcomer, never
@@ -18,6 +19,7 @@ Rules, OpenEvolve's unless noted:
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,12 +59,13 @@ class Archipelago:
         self._elite: list[_Key] = []
 
     def observe(self, ordinal: int) -> None:
-        """Let the feature ranges hold a new valid candidate, and re-place the elites if a range grew."""
+        """Let the feature ranges hold a new valid candidate, and place the members again if a range grew."""
         if not self.space.observe(self.columns.measures(ordinal)):
             return
         for number, island in enumerate(self.islands):
-            for demoted in island.archive.rescale():
-                self._demote(demoted, number)
+            lost, won = island.archive.rescale(island.falling() if island.holds_valid else ())
+            self._move(lost, number, self._elite, self._ordinary)
+            self._move(won, number, self._ordinary, self._elite)
 
     def enter(self, ordinal: int, number: int, migrant: bool = False) -> Entry:
         """A candidate arrives on an island that lacks it."""
@@ -144,11 +147,11 @@ class Archipelago:
         self.hall.discard(ordinal, number)
         self.members -= 1
 
-    def _demote(self, ordinal: int, number: int) -> None:
-        if self.config.population_size is not None:
+    def _move(self, ordinals: Sequence[int], number: int, source: list[_Key], target: list[_Key]) -> None:
+        for ordinal in ordinals if self.config.population_size is not None else ():
             key = self._eviction_key(ordinal, number)
-            _remove(self._elite, key)
-            insort(self._ordinary, key)
+            _remove(source, key)
+            insort(target, key)
 
     def _enforce_cap(self, newcomer: tuple[int, int]) -> None:
         size = self.config.population_size

@@ -7,7 +7,7 @@ all at once. It knows nothing of databases or other islands.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,11 @@ class Change:
 def cell_name(cell: Cell) -> str:
     """A cell as the database and the user see it."""
     return "-".join(map(str, cell))
+
+
+def parse_cell(name: str) -> Cell:
+    """The cell of that name."""
+    return tuple(map(int, name.split("-")))
 
 
 class Elites:
@@ -138,25 +143,24 @@ class GridArchive(Elites):
         self.put(ordinal, cell)
         return Change(cell, occupant)
 
-    def rescale(self) -> list[int]:
-        """Re-place every elite after a range grew; returns those that lost their cell to a fitter (or older, equal)
-        one, in falling order. O(elites)."""
-        ordered = sorted(self._rows, key=self.columns.rank_key, reverse=True)
+    def rescale(self, members: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Place all again after a range grew: each cell gets the first of `members`, which fall in fitness, the older
+        of equals first. Returns those that lost their place as an elite, and those that became one. O(members)."""
         placed: dict[Cell, int] = {}
-        demoted = []
-        for ordinal in ordered:
-            cell = self.space.cell(self.columns.measures(ordinal))
-            if cell in placed:
-                demoted.append(ordinal)
-            else:
-                placed[cell] = ordinal
-        before = self.cells
-        self.changed.update(c for c in before.keys() | placed.keys() if before.get(c) != placed.get(c))
-        for ordinal in demoted:
+        for ordinal in members:
+            placed.setdefault(self.space.cell(self.columns.measures(ordinal)), ordinal)
+        before, now = dict(self.cells), set(placed.values())
+        lost = [ordinal for ordinal in before.values() if ordinal not in now]
+        won = [ordinal for ordinal in placed.values() if ordinal not in self._cell_of]
+        for ordinal in lost:
             self.take(ordinal)
         self.cells = placed
-        self._cell_of = {ordinal: cell for cell, ordinal in placed.items()}
-        return demoted
+        for cell, ordinal in placed.items():
+            self._cell_of[ordinal] = cell
+        for ordinal in won:
+            self.put(ordinal, self._cell_of[ordinal])
+        self.changed.update(c for c in before.keys() | placed.keys() if before.get(c) != placed.get(c))
+        return lost, won
 
     def near(self, ordinal: int, rng: np.random.Generator) -> int | None:
         """The elite of a random cell at most two bins away in each dimension from the candidate's cell, if any."""

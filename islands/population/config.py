@@ -51,8 +51,9 @@ class PopulationConfig(BaseModel):
     climb: float = Field(
         1.0,
         ge=0,
-        description="How long auto and pareto stay with an island's fittest before they spread out: it is the parent "
-        "with chance climb / (climb + prompts it was the parent of); 0: no such turns.",
+        description="How long auto and pareto stay with an island's best, the fittest or under pareto that of a random "
+        "weighting, before they spread out: it is the parent with chance climb / (climb + prompts it was the parent "
+        "of); 0: no such turns.",
     )
     exploration_ratio: float = Field(0.2, ge=0, le=1, description="The share of uniform draws under openevolve.")
     exploitation_ratio: float = Field(
@@ -61,7 +62,12 @@ class PopulationConfig(BaseModel):
         le=1,
         description="The share of draws from the archive under openevolve; the rest is in proportion to fitness.",
     )
-    pareto_pool: int = Field(8, ge=1, description="How many of the fittest of an island's front pareto draws from.")
+    pareto_pool: int = Field(8, ge=1, description="How many answers of an island's front pareto draws from.")
+    pareto_by: Literal["coverage", "fitness"] = Field(
+        "coverage",
+        description="Which: those that serve all weightings of the objectives best as a set; or the fittest, from the "
+        "elites alone, as in runs of older versions.",
+    )
     lexicase_pool: int = Field(64, ge=2, le=4096, description="Candidates per lexicase tournament.")
     lexicase_epsilon: float = Field(
         0.0, ge=0, description="How far below the best a candidate may be and pass (lexicase)."
@@ -111,8 +117,8 @@ class PopulationConfig(BaseModel):
         return self
 
     def resolve(self, objectives: int) -> PopulationConfig:
-        """With the number of islands that suits this many objectives, if none was chosen. A front keeps different
-        answers apart by itself, and finds more with all members of a problem in one island (bench/results/front.md)."""
+        """With the number of islands that suits this many objectives, if none was chosen: under pareto a search finds
+        more with all members of a problem in one island (bench/results/front.md)."""
         if self.islands:
             return self
         front = self.strategy == "pareto" or (self.strategy == "auto" and objectives > 1)

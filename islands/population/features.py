@@ -68,8 +68,8 @@ def check_features(score: Score, dimensions: Sequence[str], problem: str) -> Non
 class FeatureSpace:
     """Measures answers and cuts the measures into bins by min-max scaling.
 
-    A range grows when a value falls outside, and then by half a bin more than needed on that side. Elites have to be
-    re-placed at each growth; the head-room makes each widen the span by a constant factor, so that any sequence
+    A range grows when a value falls outside, and then by half a bin more than needed on that side. Members have to be
+    placed again at each growth; the head-room makes each widen the span by a constant factor, so that any sequence
     of n values, even of ever longer answers, causes O(log span) growths, not O(n). Half a bin keeps the outermost bins
     in use.
     """
@@ -139,7 +139,7 @@ class FeatureSpace:
         return float(np.abs(self._references - sketch(text)).sum() / (2 * len(self._references)))
 
     def observe(self, values: Sequence[float]) -> bool:
-        """Let the ranges include `values`; True if one grew, after which every elite must be re-placed."""
+        """Let the ranges include `values`; True if one grew, after which every member must be placed again."""
         grew = False
         for i, value in enumerate(values):
             low, high = self.low[i], self.high[i]

@@ -9,6 +9,7 @@ import numpy as np
 
 from islands.population.archive import GridArchive
 from islands.population.columns import Columns
+from islands.population.front import Front
 from islands.population.indexed_set import IndexedSet
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e12
@@ -25,6 +26,7 @@ class Island:
     def __init__(self, columns: Columns, archive: GridArchive) -> None:
         self.columns = columns
         self.archive = archive
+        self.front = Front(columns)
         self.members: IndexedSet[int] = IndexedSet()
         self.migrants: set[int] = set()
         self.generation = 0
@@ -45,6 +47,8 @@ class Island:
     def join(self, ordinal: int) -> None:
         self.members.add(ordinal)
         insort(self._ranked, (self.columns.fitness[ordinal], -ordinal))
+        if self.columns.valid[ordinal]:
+            self.front.offer(ordinal)
 
     def leave(self, ordinal: int) -> None:
         """Remove a member from everything the island keeps, its cell included."""

@@ -12,10 +12,11 @@ from islands import history
 from islands.history import CandidateReader
 from islands.population import selection
 from islands.population.archipelago import Entry
-from islands.population.archive import cell_name
+from islands.population.archive import cell_name, parse_cell
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
 from islands.population.sums import sum_group
+from islands.runs import Archives, read_archives
 from islands.store import Store, Transaction
 from islands.types import NOTHING_SHOWN, Candidate, GroupSums, Placement, ProblemRecord, Selection
 from islands.writer import GroupWriter
@@ -154,8 +155,23 @@ class Population:
             if references:
                 for text in history.texts(self._store, references):
                     self._memory.space.add_reference(text)
-            if self.sequence >= 0:
-                self._memory.archipelago.changed_cells()  # all stored already; those of seeds with the first group
+            if self.sequence >= 0:  # those of seeds are stored with the first group
+                self._forget_stored_cells(upto_sequence)
+
+    def _forget_stored_cells(self, upto_sequence: int | None) -> None:
+        """Only cells that the database has otherwise are left to be stored: those of an older evo, which did not place
+        all members again when a range grew."""
+        self._memory.archipelago.changed_cells()
+        if upto_sequence is not None:
+            return
+        archives: Archives = {self.problem.id: {}}
+        with self._store.read() as connection:
+            read_archives(connection, archives)
+        stored, ids = archives[self.problem.id], self._memory.columns.ids
+        for number, island in enumerate(self._memory.archipelago.islands):
+            held = {(number, cell_name(cell)): ids[ordinal] for cell, ordinal in island.archive.cells.items()}
+            before = {place: candidate for place, candidate in stored.items() if place[0] == number}
+            island.archive.changed |= {parse_cell(name) for (_, name), _ in held.items() ^ before.items()}
 
     def _replay(self, row: Any, references: list[int]) -> None:
         valid = row.error is None

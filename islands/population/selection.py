@@ -1,7 +1,7 @@
 """How a parent and its company are chosen. Pure functions of the islands and a generator; nothing here changes state.
 
-Strategies: `auto` is `pareto` for several objectives, else `openevolve` after `climb`; `openevolve` draws uniformly,
-from the hall of fame, or by fitness; `pareto` draws from the elites that no other dominates, after `climb`; `weighted`
+Strategies: `auto` is `pareto` for several objectives, else `openevolve` after `climbs`; `openevolve` draws uniformly,
+from the hall of fame, or by fitness; `pareto` draws from the answers that no other dominates; `weighted`
 takes the elite that is best under a random scalarization w ~ Dir(1); `lexicase` filters elites by one objective after
 another in random order (Spector 2012; epsilon: La Cava et al. 2016).
 
@@ -19,14 +19,13 @@ from islands.population.archipelago import Archipelago
 from islands.population.indexed_set import index_below
 
 
-def climb(population: Archipelago, number: int, rng: np.random.Generator) -> int | None:
-    """The island's fittest with chance c / (c + groups it was parent of), where c is the setting `climb`; else None. So
-    a search climbs like `hill` while that finds better answers, and spreads out as it stops."""
-    strength, island = population.config.climb, population.islands[number]
+def climbs(population: Archipelago, number: int, ordinal: int, rng: np.random.Generator) -> bool:
+    """Whether an island's best has its turn: with chance c / (c + groups it was parent of), where c is the setting
+    `climb`. So a search climbs like `hill` while that finds better answers, and spreads out as it stops."""
+    strength = population.config.climb
     if not strength:
-        return None  # without a draw, so that runs stored before there was a climb go on as they began
-    fittest = island.top(1)[0]
-    return fittest if rng.random() * (strength + island.visits(fittest)) < strength else None
+        return False  # without a draw, so that runs stored before there was a climb go on as they began
+    return rng.random() * (strength + population.islands[number].visits(ordinal)) < strength
 
 
 def openevolve(population: Archipelago, number: int, rng: np.random.Generator) -> int:
@@ -56,21 +55,28 @@ def weighted(population: Archipelago, number: int, rng: np.random.Generator) -> 
 
 
 def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
-    """Uniform over the elites whose reward vectors no other dominates, of equal vectors the oldest; over the
-    pareto_pool fittest of them if there are more. Reaches compromises that are best under no weighting (GEPA, arXiv
-    2507.19457, draws from such a front). With many objectives most of a front is poor in most: hence the pool.
+    """From the answers that no other dominates (GEPA, arXiv 2507.19457, draws from such a front), of which a pool of
+    at most pareto_pool is taken. The best of the pool under a random weighting w ~ Dir(1) has its turn first
+    (`climbs`), then each of the pool alike; so goals that exclude each other are all pursued.
 
-    Before that the island's fittest has its turn (`climb`)."""
-    front = population.islands[number].archive.front()
-    if not front:
-        return population.islands[number].members.draw(rng)
-    fittest = climb(population, number, rng)
-    if fittest is not None:
-        return fittest
-    pool = population.config.pareto_pool
-    if len(front) > pool:
-        front = sorted(front, key=population.columns.rank_key, reverse=True)[:pool]
-    return front[index_below(len(front), rng)]
+    pareto_by fitness, for runs of older versions: the pool is the fittest elites that no other elite dominates, and
+    the island's fittest has its turn."""
+    config, island = population.config, population.islands[number]
+    if config.pareto_by == "fitness":
+        front = island.archive.front()
+        if not front:
+            return island.members.draw(rng)
+        fittest = island.top(1)[0]
+        if climbs(population, number, fittest, rng):
+            return fittest
+        if len(front) > config.pareto_pool:
+            front = sorted(front, key=population.columns.rank_key, reverse=True)[: config.pareto_pool]
+        return front[index_below(len(front), rng)]
+    pool, rewards = island.front.pool(config.pareto_pool)
+    if not pool:
+        return island.members.draw(rng)
+    best = pool[int((rewards @ rng.dirichlet(np.ones(rewards.shape[1]))).argmax())]
+    return best if climbs(population, number, best, rng) else pool[index_below(len(pool), rng)]
 
 
 def lexicase(population: Archipelago, number: int, rng: np.random.Generator) -> int:
@@ -94,11 +100,11 @@ def lexicase(population: Archipelago, number: int, rng: np.random.Generator) -> 
 def auto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """The default that won its benchmark (bench/results/selection.md): `pareto` for a vector of objectives, which
     keeps different answers; for a single one, where `pareto` would always take the fittest, OpenEvolve's choice after
-    `climb`."""
+    `climbs`."""
     if population.columns.objectives > 1:
         return pareto(population, number, rng)
-    fittest = climb(population, number, rng)
-    return openevolve(population, number, rng) if fittest is None else fittest
+    fittest = population.islands[number].top(1)[0]
+    return fittest if climbs(population, number, fittest, rng) else openevolve(population, number, rng)
 
 
 STRATEGIES: dict[str, Callable[[Archipelago, int, np.random.Generator], int]] = {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.island_samples import small_config
 
+from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
 
 ISLANDS = 3
@@ -44,6 +47,7 @@ class Naive:
 
     def observe(self, o):
         point = self.points[o]
+        before = (self.low, self.high) if self.low is None else (list(self.low), list(self.high))
         if self.low is None:
             self.low, self.high = list(point), list(point)
         for i, v in enumerate(point):
@@ -52,8 +56,8 @@ class Naive:
                 self.high[i] = v + (v / self.bins - lo / self.bins) / 2 if lo < hi else v
             if v < lo:
                 self.low[i] = v - (hi / self.bins - v / self.bins) / 2 if lo < hi else v
-        for cells in self.cells:
-            everybody = sorted(cells.values(), key=self.key)
+        for cells, members in zip(self.cells, self.members, strict=True) if before != (self.low, self.high) else ():
+            everybody = sorted([m for m in members if self.valid[m]], key=self.key)
             cells.clear()
             cells.update({self.cell(e): e for e in everybody})
 
@@ -188,3 +192,21 @@ def compare(memory, naive):
     assert islands.members == sum(map(len, naive.members))
     if naive.cap is not None:
         assert islands.members <= max(naive.cap, ISLANDS + 1)
+
+
+@pytest.mark.parametrize("growth", [1, 5])
+def test_each_cell_holds_the_fittest_of_its_members(growth):
+    """As lengths of answers grow. Until all members were placed again, 3.0 and 3.4 of 56 cells held another on average,
+    and 2.2 and 2.8 with a member were empty."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        memory = Memory(PopulationConfig(islands=1, feature_dimensions=("length", "diversity")), ("a",))
+        columns, space = memory.columns, memory.space
+        for n in range(300):
+            point = float(300 * rng.lognormal(0, 0.4) * growth ** (n / 300)), float(rng.beta(8, 4))
+            fitness = float(rng.random())
+            columns.append(n + 1, b"%d" % n, fitness, (fitness,), point, 0, True)
+            memory.group(0, None, [n + 1], {n + 1})
+        (island,) = memory.archipelago.islands
+        fittest = {space.cell(columns.measures(o)): o for o in sorted(island.members, key=columns.rank_key)}
+        assert len(fittest) > 40 and island.archive.cells == fittest

@@ -149,27 +149,58 @@ def test_baselines_have_no_islands(strategy):
         PopulationConfig.model_validate({"strategy": strategy, "islands": 3})
 
 
-def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest():
+@pytest.mark.parametrize("by", ["coverage", "fitness"])
+def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest(by):
     # the third is best under no weighting of the first two; the fourth is dominated, the last equals the first
-    memory = made([(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)], strategy="pareto", islands=1, climb=0)
+    vectors = [(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)]
+    memory = made(vectors, strategy="pareto", islands=1, climb=0, pareto_by=by)
     memory.archipelago.islands[0].archive.front()
     draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
     assert draws == {0, 1, 2}
     assert 2 not in {selection.weighted(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
 
 
-def test_of_a_large_front_pareto_draws_from_the_fittest():
-    memory = made(
-        [(i / 10, 1 - i / 10) for i in range(11)], fitness=list(range(11)), strategy="pareto", pareto_pool=3, climb=0
-    )
+@pytest.mark.parametrize(("by", "expected"), [("fitness", {2, 3, 4}), ("coverage", {0, 2, 4})])
+def test_a_large_front_gives_a_pool(by, expected):
+    """The fittest, or what serves most weightings: w . (.7, .7) = .7, and for w[0] > .7 the corner gains .045, the
+    integral of w - .7, and (.9, .2) gains .029."""
+    vectors = [(1.0, 0.0), (0.9, 0.2), (0.7, 0.7), (0.2, 0.9), (0.0, 1.0)]
+    settings = dict(strategy="pareto", pareto_pool=3, climb=0, pareto_by=by, islands=1)
+    memory = made(vectors, fitness=list(range(5)), **settings)
     draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
-    assert draws == {8, 9, 10}
+    assert draws == expected
+
+
+def test_pareto_climbs_the_best_of_a_random_weighting_and_leaves_it_as_its_visits_grow():
+    memory = made([(0.0, 1.0), (1.0, 0.0), (0.3, 0.3)], fitness=[0.0, 1.0, 0.5], islands=1, exploration_ratio=1,
+                  exploitation_ratio=0)  # fmt: skip
+    for visits in (0, 1, 4):
+        while memory.archipelago.islands[0].visits(0) < visits:
+            memory.group(0, 1, [], set())  # candidate 1 is the first, good in b
+        share = 1 / (1 + visits)
+        got = shares(lambda rng: selection.auto(memory.archipelago, 0, rng))
+        # each corner is the best under half of the weightings; else each of the front of three alike
+        rest = (1 - share) / 2 / 3
+        assert got[0] == pytest.approx(share / 2 + rest, abs=0.03)
+        assert got[1] == pytest.approx(1 / 2 + rest, abs=0.03)
+
+
+def test_a_front_keeps_what_left_the_island():
+    """Neither a fitter answer in its cell nor the cap takes the best of a goal out of the front."""
+    vectors = [(0.9, 0.0), (0.0, 0.8), (0.7, 0.6), (0.6, 0.7), (0.5, 0.5)]
+    memory = made(vectors, islands=1, feature_bins=1, archive_size=1, population_size=2)
+    (island,) = memory.archipelago.islands
+    assert len(island) <= 2 and island.front.members == [0, 1, 2, 3]
+    pool, rewards = island.front.pool(8)
+    assert pool == [0, 1, 2, 3] and rewards.tolist() == [list(v) for v in vectors[:4]]
 
 
 @pytest.mark.parametrize("climb", [1.0, 3.0])
 @pytest.mark.parametrize("vectors", [[(0.0, 1.0), (1.0, 0.0)], [(0.5,), (1.0,)]])
 def test_auto_stays_with_the_fittest_and_leaves_it_as_its_visits_grow(vectors, climb):
-    memory = made(vectors, fitness=[0.5, 1.0], climb=climb, exploration_ratio=1, exploitation_ratio=0)
+    memory = made(
+        vectors, fitness=[0.5, 1.0], climb=climb, exploration_ratio=1, exploitation_ratio=0, pareto_by="fitness"
+    )
     for visits in (0, 1, 4):
         while memory.archipelago.islands[0].visits(1) < visits:
             memory.group(0, 2, [], set())

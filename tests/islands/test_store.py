@@ -7,17 +7,20 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, insert, select, text, update
-from support.island_samples import answer, group, new_problem, put, small_config
+from sqlalchemy import create_engine, func, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
+from support.island_samples import answer, group, new_problem, put, search, small_config
 
+from islands import groups
 from islands.engine import check_writable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
 from islands.lock import LOST
 from islands.population.population import Population
-from islands.schema import PolicyVersion, PromptGroup, Run
+from islands.schema import Candidate, PolicyVersion, PromptGroup, Run
 from islands.store import Store
 
 
@@ -67,6 +70,67 @@ def test_a_policy_version_that_was_rolled_back_is_not_remembered(store):
     with store.reader.connect() as connection:
         rows = connection.execute(select(PolicyVersion.c.id).order_by(PolicyVersion.c.id)).scalars().all()
     assert versions == [*rows, rows[0]]
+
+
+# -- reading
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+def test_the_queries_of_a_block_see_one_moment(store, address, opened):
+    """Also those of a `read` within it, and those of another thread see what is committed now."""
+    make_run(store)
+    with store.read(), ThreadPoolExecutor(1) as thread:
+        assert [run.name for run in store.runs()] == ["first"]
+        make_run(opened(address), "second")
+        with store.read() as inner:
+            assert inner.execute(select(func.count()).select_from(Run)).scalar() == 1
+        assert [run.name for run in store.runs()] == ["first"]
+        assert [run.name for run in thread.submit(store.runs).result()] == ["first", "second"]
+    assert [run.name for run in store.runs()] == ["first", "second"]
+    with store.read() as connection:  # a cursor of the server
+        numbers = connection.execute(select(Run.c.id).execution_options(yield_per=1))
+        assert len(list(numbers)) == 2
+    with pytest.raises((DBAPIError, DatabaseUnavailable)), store.read() as connection:
+        connection.execute(text("no statement"))
+    assert len(store.runs()) == 2
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+def test_a_run_that_ends_while_a_page_is_read_is_not_lost(store, address, opened):
+    """Its row is of the page's moment, its lock is of now."""
+    run, reader = make_run(store), opened(address, read_only=True)
+    lease = store.lease(run.id)
+    with reader.read():
+        assert reader.run("first").status == "running"
+        store.finish_run(run.id, "done")
+        lease.release()
+        assert reader.run("first").status == "running"
+    assert reader.run("first").status == "done"
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+def test_candidates_are_read_page_by_page(store, address, monkeypatch):
+    monkeypatch.setattr(groups, "BATCH", 7)
+    problem = new_problem(store)
+    search(store, Population(store, problem, small_config()), 20)
+    reader = groups.children(store, problem.id)
+    found = [next(reader)]
+    make_run(store, "other")
+    assert [run.name for run in store.runs()][-1] == "other"  # no older moment is held between two of them
+    found += reader
+    with store.read() as connection:
+        stored = (
+            connection.execute(select(Candidate.c.id).order_by(Candidate.c.sequence, Candidate.c.id)).scalars().all()
+        )
+    assert [child.id for child in found] == stored and len(stored) > 30
+    assert [c.id for c in groups.children(store, problem.id, upto=9)] == [c.id for c in found if c.sequence <= 9]
+
+
+def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres):
+    name = postgres.create("ENCODING 'SQL_ASCII' TEMPLATE template0")
+    for options in ({}, {"read_only": True}):
+        with pytest.raises(DatabaseUnavailable, match="its encoding is SQL_ASCII.*encoding 'UTF8' template template0"):
+            Store.open(postgres.url(name), **options)
 
 
 # -- locks

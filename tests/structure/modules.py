@@ -58,3 +58,13 @@ def public_classes() -> Iterator[tuple[str, str]]:
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 yield node.name, path
+
+
+def yields_within_reads() -> Iterator[tuple[str, int]]:
+    """(path, line) of every `yield` in a block `with STORE.read()`."""
+    for path, tree in trees().items():
+        for block in (node for node in ast.walk(tree) if isinstance(node, ast.With)):
+            opened = [item.context_expr for item in block.items if isinstance(item.context_expr, ast.Call)]
+            if any(isinstance(call.func, ast.Attribute) and call.func.attr == "read" for call in opened):
+                inner = (node for line in block.body for node in ast.walk(line))
+                yield from ((path, node.lineno) for node in inner if isinstance(node, ast.Yield | ast.YieldFrom))

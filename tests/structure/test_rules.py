@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 
 import pytest
-from modules import PACKAGES, ROOT, calls_of, find_circles, public_classes
+from modules import PACKAGES, ROOT, calls_of, find_circles, public_classes, yields_within_reads
 
 BUDGETS = {
     "evo": 22_300,
@@ -74,6 +74,11 @@ def test_attributes_are_asked_by_name_only_where_there_is_a_reason():
     assert [f"{path}:{line}" for path, line in calls if not path.startswith(tuple(BY_NAME))] == []
     unused = [place for place in BY_NAME if not any(path.startswith(place) for path, _ in calls)]
     assert unused == [], "a reason that is no longer needed"
+
+
+def test_no_generator_holds_a_read_open():
+    """Its caller would decide for how long, and read all else as of that moment."""
+    assert list(yields_within_reads()) == []
 
 
 @pytest.mark.parametrize(

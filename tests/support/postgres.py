@@ -150,14 +150,19 @@ class PostgresServer:
             for statement in statements:
                 connection.execute(statement.encode())
 
+    def create(self, options: str = "") -> str:
+        """The name of a new database, which stays until the server stops."""
+        name = f"test_{next(self._numbers)}"
+        self._run("postgres", f"CREATE DATABASE {name} {options}")
+        return name
+
     @contextlib.contextmanager
     def database(self) -> Iterator[str]:
         """The address of an empty database. It is emptied and used again afterwards: a new one is 7 MB of files."""
         if self._free:
             name = self._free.pop()
         else:
-            name = f"test_{next(self._numbers)}"
-            self._run("postgres", f"CREATE DATABASE {name}")
+            name = self.create()
         yield self.url(name)
         self._run(
             name,

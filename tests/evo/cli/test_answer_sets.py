@@ -16,8 +16,8 @@ from evo.progress.answer_set import AnswerSet
 from evo.report.tables import set_table
 from evo.values import write_number
 from islands.types import Candidate, ProblemRecord
+from problems.answer_sets import best_set
 from problems.objectives import Objective, groups_of
-from vpo.metrics import best_set
 
 # two kinds of days that want opposite numbers, and held-out cases that want the opposite of that
 SCORER = """

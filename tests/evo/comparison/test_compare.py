@@ -8,6 +8,9 @@ from evo.errors import BadInput
 
 THREE = {"base": {"policy": "embedded:base"}, "grpo": {"policy": "embedded:grpo"}, "vpo": {"policy": "embedded:vpo"}}
 
+CHOICE = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0, "pareto_by": "coverage"}
+"""How parents are chosen, as a run stores it."""
+
 
 def config(arms=THREE, path=None, overrides=None, **own):
     return load_comparison(path, {"problems": ("maze:test",), "limit": 2, "arms": arms, **own, **(overrides or {})})
@@ -37,7 +40,7 @@ def test_what_is_not_the_arms_own_is_the_same_for_all():
     common = [{key: value for key, value in run.config.items() if key not in own} for run in runs]
     assert all(one == common[0] for one in common)
     assert common[0]["iterations"] == 7 and common[0]["seed"] == 5
-    assert common[0]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8, "climb": 1.0}
+    assert common[0]["population"] == {"islands": 2, **CHOICE}
     assert common[0]["problems"] == ["maze:test/0", "maze:test/1"]
 
 
@@ -54,11 +57,7 @@ def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
     shared = {"population.islands": 3, "prompt.show_parent": True}
     by_arm = planned(baselines=named, overrides=shared)
     assert list(by_arm) == ["base", "hill-base", "scs", "grpo", "vpo", "hill-vpo", "classic"]
-    assert (
-        by_arm["base"]["population"]
-        == by_arm["classic"]["population"]
-        == {"islands": 3, "strategy": "auto", "pareto_pool": 8, "climb": 1.0}
-    )
+    assert by_arm["base"]["population"] == by_arm["classic"]["population"] == {"islands": 3, **CHOICE}
     assert by_arm["hill-vpo"]["population"] == {"islands": 1, "strategy": "hill"}
     assert by_arm["scs"]["population"] == {"islands": 1, "strategy": "scs"}
     assert by_arm["hill-vpo"]["policy"] == "embedded:vpo" and by_arm["classic"]["policy"] == "scripted:classic"
@@ -171,7 +170,7 @@ def test_an_arms_own_settings_reach_its_run_alone():
     assert (by_arm["warm"]["temperature"], by_arm["warm"]["rollouts"], by_arm["warm"]["answers"]) == (1.3, 3, 1)
     assert by_arm["vpo"]["temperature"] is None
     assert by_arm["lexicase"]["population"] == {"islands": 2, "strategy": "lexicase"}
-    assert by_arm["vpo"]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8, "climb": 1.0}
+    assert by_arm["vpo"]["population"] == {"islands": 2, **CHOICE}
     with pytest.raises(BadInput, match="unknown key arms.lexicase.population.strategie; did you mean strategy"):
         config({"lexicase": {"policy": "embedded:vpo", "population": {"strategie": "lexicase"}}})
 

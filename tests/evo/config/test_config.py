@@ -52,9 +52,10 @@ def test_a_run_that_names_no_strategy_goes_on_with_openevolves_choice_and_new_on
     old = parse(RunConfig, complete_run({"policy": "embedded:base", "population": {"islands": 2}}), "run old")
     assert (old.population.strategy, old.population.islands) == ("openevolve", 2)
     stored = to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"])
-    assert stored["population"] == {"strategy": "auto", "pareto_pool": 8, "climb": 1.0, "islands": 0}
+    named = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0, "pareto_by": "coverage"}
+    assert stored["population"] == {**named, "islands": 0}
     new = parse(RunConfig, complete_run(stored), "run new").population
-    assert (new.strategy, new.islands, new.climb) == ("auto", 0, 1)
+    assert (new.strategy, new.islands, new.climb, new.pareto_by) == ("auto", 0, 1, "coverage")
     of_five = {"population": {"strategy": "auto", "pareto_pool": 8}, "policy": "embedded:base"}
     five = parse(RunConfig, complete_run(of_five), "run of five").population
-    assert (five.islands, five.climb) == (5, 0)
+    assert (five.islands, five.climb, five.pareto_by) == (5, 0, "fitness")
