@@ -17,6 +17,7 @@ class Objective:
     """lower: whether a lower value is better; scale: the value that counts .5 then
     seed: the value of the seed answer, None if it is unknown
     whole: whether the reward of this objective is the fitness; weight: of its reward, where that is a weighted mean
+    counts: whether its reward is in the fitness at all; not where the scorer gives a fitness besides
     """
 
     name: str
@@ -25,6 +26,7 @@ class Objective:
     seed: float | None = None
     whole: bool = False
     weight: float = 1.0
+    counts: bool = True
 
     def reward(self, value: float) -> float:
         """scale / (scale + value) if lower is better, and 1 - value / scale below 0: it falls as the value rises and
@@ -46,12 +48,12 @@ class Objective:
 def measure_objectives(
     names: Sequence[str], directions: Mapping[str, str], seed: Mapping[str, float | None], whole: bool
 ) -> tuple[Objective, ...]:
-    """seed: its values, of which the scales are made; whole: whether one objective would be the whole fitness"""
+    """seed: its values, of which the scales are made; whole: whether the fitness is made of the objectives"""
     found = []
     for name in names:
         value, lower = seed.get(name), directions.get(name) == "min"
         scale = abs(value or 0) or 1.0 if lower else 1.0
-        found.append(Objective(name, lower, scale, value, whole and len(names) == 1))
+        found.append(Objective(name, lower, scale, value, whole and len(names) == 1, counts=whole))
     return tuple(found)
 
 
@@ -111,7 +113,7 @@ def describe_directions(objectives: Sequence[Objective]) -> str:
     if not lower:
         return ""
     told = f"Lower is better in {', '.join(one.name for one in lower)}."
-    if is_lower(objectives):
+    if is_lower(objectives) or not all(one.counts for one in lower):
         return told
     scales = ", ".join(f"{one.scale:.4g} for {one.name}" for one in lower)
     return f"{told} In the fitness each counts as s / (s + its value), where s is {scales}."
