@@ -80,8 +80,8 @@ def test_a_seed_that_the_scorer_fails_stops_a_search_by_a_model(here, capsys):
         assert not Path("evo.db").exists()
         assert evo(capsys, *arguments, "--start-anyway")[0] == 0 and len(server.books.charges) > 2
         assert evo(capsys, *arguments, "--start", "good.py")[0] == 0  # it starts from an answer that is scored
-    arguments[3] = "scripted:mutate"
-    assert evo(capsys, *arguments)[0] == 0
+    arguments[3] = "scripted:mutate"  # it costs nothing, and may find its way
+    assert "iterations" in evo(capsys, *arguments)[1]
 
 
 def test_a_scorer_file_too(here, capsys):
