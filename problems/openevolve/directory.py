@@ -299,8 +299,8 @@ class OpenEvolveProblem(FilesProblem):
         if self._whole_mean:
             names = list(choose_objectives(names, self.objectives))
         values = [counted[name] for name in names]
-        total = sum(values)
-        return total / len(values) if math.isfinite(total) else sum(value / len(values) for value in values)
+        total, count = sum(values), max(1, len(values))
+        return total / count if math.isfinite(total) else sum(value / count for value in values)
 
     def _warn_of_new(self, metrics: Mapping[str, float]) -> None:
         known = {*self.objectives, "combined_score", "error"} | {f"stage{n}_passed" for n in (1, 2, 3)}
