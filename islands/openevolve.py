@@ -122,22 +122,31 @@ def _of_checkpoint(folder: Path) -> Iterator[OpenEvolveProgram]:
         raise BadCheckpoint(f"{folder} is no whole checkpoint: metadata.json names a missing program, {missing[0]}")
     copies = {
         id: str(raw["parent_id"])
-        for id, raw in raws.items()
-        if (raw.get("metadata") or {}).get("migrant") and raw.get("parent_id") in raws
+        for id, raw in sorted(raws.items(), key=lambda each: _created(each[1]))
+        if (raw.get("metadata") or {}).get("migrant") and isinstance(raw.get("parent_id"), str)
     }  # of a program on another island: its children are the program's
+    standing = {original: id for id, original in reversed(copies.items()) if original not in raws}
     for file, raw in files.items():
-        id, parent = str(raw.get("id")), raw.get("parent_id")
-        if id in copies:
+        id, named, parent = str(raw.get("id")), raw.get("id"), raw.get("parent_id")
+        if id in copies and standing.get(copies[id]) != id:
             continue
-        for _ in copies:  # a copy of a copy; no further, since a damaged checkpoint may have a circle
-            if str(parent) not in copies:
-                break
-            parent = copies[str(parent)]
+        if id in copies:  # its first copy stands for a program that was removed, whose own parent is not known
+            named, parent = copies[id], id
+        else:
+            for _ in copies:  # a copy of a copy; no further, since a damaged checkpoint may have a circle
+                if str(parent) not in copies:
+                    break
+                parent = copies[str(parent)]
         yield _program(
-            file, raw, raw.get("id"), raw.get("code"), parent,
+            file, raw, named, raw.get("code"), parent,
             home.get(id, (raw.get("metadata") or {}).get("island", 0)), raw.get("metrics"), _artifacts(raw),
             *_exchange(raw.get("prompts")),
         )  # fmt: skip
+
+
+def _created(raw: Mapping[str, Any]) -> float:
+    created = raw.get("timestamp")
+    return float(created) if isinstance(created, int | float) and _finite(created) else 0.0
 
 
 def _of_trace(file: Path) -> Iterator[OpenEvolveProgram]:
