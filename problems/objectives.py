@@ -17,7 +17,7 @@ class Objective:
     """lower: whether a lower value is better; scale: the value that counts .5 then
     seed: the value of the seed answer, None if it is unknown
     whole: whether the reward of this objective is the fitness; weight: of its reward, where that is a weighted mean
-    counts: whether its reward is in the fitness at all; not where the scorer gives a fitness besides
+    counts: whether its reward is in the fitness at all; not where the scorer itself gives the fitness
     """
 
     name: str

@@ -9,6 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evo.config.run import RunConfig
+from evo.search.defaults import population_config
 from islands.population.config import PopulationConfig
 from problems import BadAddress, Problem, ScorerFault, resolve
 from problems.openevolve.config import DEFAULTS, OpenEvolveConfig, read_config
@@ -103,6 +105,56 @@ def test_the_mean_leaves_out_feature_dimensions_which_become_features(directory)
     problem = directory(config="database:\n  feature_dimensions: [complexity, twice]\n")
     seed = problem.score(PROGRAM)
     assert seed.features == {"twice": 1.0} and seed.fitness == 0.5
+
+
+SLOW = """
+def evaluate(path):
+    x = load(path).run()
+    return {"closeness": 0.0, "timeout": True} if x > 2 else {"closeness": x / 2, "timeout": np.bool_(False)}
+"""
+
+
+def test_flags_are_no_objectives_and_count_nowhere(directory):
+    """A program that took too long was the best of all when its flag counted as 1."""
+    problem = directory("import numpy as np\n" + HELPER + SLOW)
+    assert problem.objectives == ("closeness",)
+    seed, slow = problem.score(PROGRAM), problem.score(problem.canonical(answer("return 3")))
+    assert (seed.rewards, seed.fitness, seed.features) == ((0.25,), 0.25, {}) and "timeout: False" in seed.feedback
+    assert (slow.rewards, slow.fitness) == ((0.0,), 0.0) and "timeout: True" in slow.feedback
+    named = directory("import numpy as np\n" + HELPER + SLOW, "database:\n  feature_dimensions: [timeout]\n")
+    assert named.score(PROGRAM).features == {"timeout": 0.0} and named.score(PROGRAM).fitness == 0.25
+
+
+CALLS = (
+    "def evaluate(path):\n    return {'combined_score': load(path).run() / 3, 'digits': 4.0, 'calls': 8, 'ok': True}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "objectives", "says"),
+    [
+        ("", ("combined_score",), "Higher is better in combined_score. Only"),
+        ("database: {feature_dimensions: [calls]}", ("combined_score",), "Higher is better in combined_score. Only"),
+        ("directions: {combined_score: min}", ("combined_score",), "program. Lower is better in combined_score. Only"),
+        (
+            "directions: {calls: min}",
+            ("digits", "calls"),
+            "Higher is better in digits. combined_score decides. Lower is better in calls. Only",
+        ),
+        (
+            "{objectives: [combined_score, calls], directions: {calls: min}}",
+            ("combined_score", "calls"),
+            "Higher is better in combined_score. Lower is better in calls. In the fitness",
+        ),
+    ],
+)
+def test_each_objective_has_one_sentence_and_other_metrics_none(directory, config, objectives, says):
+    problem = directory(HELPER + CALLS, config)
+    assert problem.objectives == objectives and says in problem.statement()
+    told = problem.score(PROGRAM)
+    assert set(told.features) == {"digits", "calls"} - set(objectives)
+    grid = population_config(RunConfig(), problem)
+    assert grid.feature_dimensions == (("calls",) if "feature" in config else ("complexity", "diversity"))
 
 
 @pytest.mark.parametrize("key", ["objectives: [a]", "directions: {a: min}", "database: {feature_dimensions: [a]}"])
@@ -519,6 +571,15 @@ def test_honoured_keys_come_in_our_terms_and_the_rest_in_one_warning(tmp_path):
         ("llm: {primary_model: 5}", "model's name"),
         ("llm: {models: [{name: a, weight: heavy}]}", "weight is 'heavy'"),
         ("llm: {max_tokens: many}", "whole number"),
+        (
+            "llm: {temperature: 7e-1}",
+            r"temperature is '7e-1'; it must be a number \(YAML takes 7e-1 for text: write 0.7",
+        ),
+        ("evaluator: {timeout: 1e2}", "write 100"),
+        ("max_iterations: 1e3", "write 1000"),
+        ("evaluator: {cascade_thresholds: [0.5, 7e-1]}", "write 0.7"),
+        ("llm: {models: [{name: a, weight: 8e-1}]}", "write 0.8"),
+        ("llm: {models: [{name: a, weight: 0}]}", "each has the weight 0"),
     ],
 )
 def test_a_broken_config_is_one_line(tmp_path, text, says):
@@ -568,6 +629,9 @@ def test_primary_and_secondary_model(tmp_path):
     assert [one.common.weight for one in parse_addresses(read(tmp_path, text).settings["policy"])] == [3, 1]
     assert read(tmp_path, "llm: {primary_model: a}").settings["policy"] == "openai:a"
     assert "policy" not in read(tmp_path, "llm: {api_base: http://h}").settings
+    skydiscover = read(tmp_path, "max_solution_length: 60000\ndiff_based_generation: false")
+    assert skydiscover.settings["max_code_length"] == 60_000 and not skydiscover.settings["diff_based_evolution"]
+    assert skydiscover.ignored == ()
 
 
 def test_an_address_as_a_name_stays_one(tmp_path):

@@ -1,7 +1,7 @@
 """Diff mode: SEARCH/REPLACE blocks in OpenEvolve's form, applied to the parent in order.
 
 The matching is that of openevolve.utils.code_utils, in linear time. The grammar takes more: other lengths of the
-markers, prose beside the blocks that looks like a divider, and lines of the program that look like markers.
+markers, and lines of prose or of the program that look like one.
 """
 
 from __future__ import annotations
