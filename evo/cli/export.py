@@ -140,8 +140,9 @@ def _check_scored(path: Path, programs: list[OpenEvolveProgram], scores: list[Sc
     named = {name for program in programs for name in program.metrics} - {"error", "timeout"}
     objectives = ", ".join(problem.objectives[:8])
     if named - {FITNESS} and not named & set(problem.objectives):
+        metrics = ", ".join(sorted(named - {FITNESS})[:8])
         raise BadInput(
-            f"{path} is of another problem: its metrics ({', '.join(sorted(named - {FITNESS})[:8])}) are none of the objectives of "
+            f"{path} is of another problem: its metrics ({metrics}) are none of the objectives of "
             f"{problem.name} ({objectives}); --score all scores it again"
         )
     if missing:

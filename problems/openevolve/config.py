@@ -43,8 +43,8 @@ def _maps_names(value: object, fits: Callable[[Any], bool]) -> bool:
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "whole number": (
         _is_count,
-        "max_iterations max_code_length max_solution_length llm.max_tokens database.num_islands database.population_size "
-        "database.archive_size database.diversity_reference_size database.migration_interval "
+        "max_iterations max_code_length max_solution_length llm.max_tokens database.num_islands "
+        "database.population_size database.archive_size database.diversity_reference_size database.migration_interval "
         "evaluator.memory_limit_mb evaluator.parallel_evaluations",
     ),
     "whole number or 0": (
@@ -271,6 +271,6 @@ def _number(model: Mapping[str, Any], name: str, key: str, where: str) -> float:
     value = model.get(name)
     if value is None:
         return 1.0
-    if not _is_number(value) or not 0 <= value or not math.isfinite(value):
+    if not _is_number(value) or value < 0 or not math.isfinite(value):
         raise BadAddress(f"{where}: llm.{key}{name} is {value!r}; it must be a number of at least 0{_hint(value)}")
     return float(value)

@@ -204,8 +204,9 @@ class OpenEvolveProblem(FilesProblem):
         told = [f"Higher is better in {', '.join(higher)}."] if higher else []
         if self._decided:
             told.append("combined_score decides.")
+        told.append(describe_directions(self.metrics))
         request = (
-            f"Improve this {self.language} program. {' '.join(filter(None, (*told, describe_directions(self.metrics))))} "
+            f"Improve this {self.language} program. {' '.join(filter(None, told))} "
             "Only what stands between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change."
         )
         return "\n\n".join(filter(None, (message, request)))

@@ -61,7 +61,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-# -- configuration: {yaml, key}: the models, or the value of one key ----------------------------------------------------
+# -- configuration: {yaml, key}: the models, or the value of one key ---------------------------------------------------
 
 
 def their_configuration(case: Case, folder: Path) -> Any:
@@ -109,7 +109,7 @@ def our_configuration(case: Case, folder: Path) -> Any:
     return models
 
 
-# -- fitness: {metrics: an expression of Python, dimensions} ------------------------------------------------------------
+# -- fitness: {metrics: an expression of Python, dimensions} -----------------------------------------------------------
 
 _EXPRESSION = """
 import decimal, fractions
@@ -170,7 +170,7 @@ def our_edits(case: Case, folder: Path) -> str:
     return chain.answers[0] if chain.answers else "refused"
 
 
-# -- cascade: {evaluator settings, stages: bodies of functions in the program}: metrics and fitness ---------------------
+# -- cascade: {evaluator settings, stages: bodies of functions in the program}: metrics and fitness --------------------
 
 _LOAD = """
 import importlib.util
@@ -227,7 +227,7 @@ def our_cascade(case: Case, folder: Path) -> Any:
     return {"fitness": rounded(score.fitness), **({} if failed else {"metrics": rounded(numbers)})}
 
 
-# -- population: {database, range of the feature, programs: [feature, score]}: who is there, in order, after all are added ---------------------
+# -- population: {database, range of the feature, programs: [feature, score]}: who is there when all are added
 
 
 def _database(case: Case) -> ProgramDatabase:
@@ -288,7 +288,7 @@ def our_population(case: Case, folder: Path) -> Any:
     }
 
 
-# -- bins: {database, values: one metrics mapping per program}: the cell of each when it is added ------------------------
+# -- bins: {database, values: one metrics mapping per program}: the cell of each when it is added ----------------------
 
 
 def their_bins(case: Case, folder: Path) -> Any:
@@ -314,7 +314,7 @@ def our_bins(case: Case, folder: Path) -> Any:
     return cells
 
 
-# -- migration: {database, islands: scores of each, then: more of each before the next call}: scores after each call -----
+# -- migration: {database, islands: scores of each, then: more of each before the next call}: scores after each call
 
 
 def _rounds(case: Case) -> list[list[list[float]]]:
@@ -358,7 +358,7 @@ def our_migration(case: Case, folder: Path) -> Any:
     return rounded(seen)
 
 
-# -- stored: {metrics, dimensions}: the fitness that an import gives a stored program ------------------------------------
+# -- stored: {metrics, dimensions}: the fitness that an import gives a stored program ----------------------------------
 
 
 def their_stored(case: Case, folder: Path) -> Any:

@@ -37,9 +37,7 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("area", "name", "case"), list(cases()), ids=lambda value: value if isinstance(value, str) else ""
-)
+@pytest.mark.parametrize(("area", "name", "case"), [pytest.param(*one, id=f"{one[0]}: {one[1]}") for one in cases()])
 def test_both_give_the_same_or_differ_as_the_guide_says(
     area: str, name: str, case: dict[str, Any], session_folder: Path
 ) -> None:

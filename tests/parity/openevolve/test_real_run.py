@@ -1,4 +1,4 @@
-"""A run of OpenEvolve itself, with migrations, against a server that edits at random; then `evo import` of what it wrote.
+"""A run of OpenEvolve itself, with migrations, against a server that edits; then `evo import` of what it wrote.
 
 The checkpoint and the trace must give each program the parent, fitness, prompt and reply that OpenEvolve has for it.
 """
@@ -99,7 +99,8 @@ def test_an_import_holds_what_openevolve_wrote(here: Path, capsys: pytest.Captur
     for row in rows:
         wanted = {
             # a row of a parent that was removed by then has no code of it
-            "parent": row.get("parent_code") or known.get(row["parent_id"]), "fitness": get_fitness_score(row["child_metrics"], []),
+            "parent": row.get("parent_code") or known.get(row["parent_id"]),
+            "fitness": get_fitness_score(row["child_metrics"], []),
             "user": row["prompt"]["user"], "reply": row["llm_response"],
         }  # fmt: skip
         of_trace.setdefault(row["child_code"], wanted)
