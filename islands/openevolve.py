@@ -11,7 +11,8 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,28 +122,38 @@ def _of_checkpoint(folder: Path) -> Iterator[OpenEvolveProgram]:
         raise BadCheckpoint(f"{folder} is no whole checkpoint: metadata.json names a missing program, {missing[0]}")
     copies = {
         id: str(raw["parent_id"])
-        for id, raw in raws.items()
-        if (raw.get("metadata") or {}).get("migrant") and raw.get("parent_id") in raws
+        for id, raw in sorted(raws.items(), key=lambda each: _created(each[1]))
+        if (raw.get("metadata") or {}).get("migrant") and isinstance(raw.get("parent_id"), str)
     }  # of a program on another island: its children are the program's
+    standing = {original: id for id, original in reversed(copies.items()) if original not in raws}
     for file, raw in files.items():
-        id, parent = str(raw.get("id")), raw.get("parent_id")
-        if id in copies:
+        id, named, parent = str(raw.get("id")), raw.get("id"), raw.get("parent_id")
+        if id in copies and standing.get(copies[id]) != id:
             continue
-        for _ in copies:  # a copy of a copy; no further, since a damaged checkpoint may have a circle
-            if str(parent) not in copies:
-                break
-            parent = copies[str(parent)]
+        if id in copies:  # its first copy stands for a program that was removed, whose own parent is not known
+            named, parent = copies[id], id
+        else:
+            for _ in copies:  # a copy of a copy; no further, since a damaged checkpoint may have a circle
+                if str(parent) not in copies:
+                    break
+                parent = copies[str(parent)]
         yield _program(
-            file, raw, raw.get("id"), raw.get("code"), parent,
+            file, raw, named, raw.get("code"), parent,
             home.get(id, (raw.get("metadata") or {}).get("island", 0)), raw.get("metrics"), _artifacts(raw),
             *_exchange(raw.get("prompts")),
         )  # fmt: skip
 
 
+def _created(raw: Mapping[str, Any]) -> float:
+    created = raw.get("timestamp")
+    return float(created) if isinstance(created, int | float) and _finite(created) else 0.0
+
+
 def _of_trace(file: Path) -> Iterator[OpenEvolveProgram]:
-    """The first parent of a trace is known by its code and metrics alone."""
+    """A parent without a row is the first program, or a copy on another island, which is known by its code."""
     opened = gzip.open if file.suffix == ".gz" else open
-    known: set[str] = set()
+    known: dict[str, str] = {}  # an id in the trace -> of the program
+    by_code: dict[str, str] = {}
     with opened(file, "rb") as lines:
         for number, line in enumerate(lines, 1):
             where = file.with_name(f"{file.name}:{number}")
@@ -152,18 +163,22 @@ def _of_trace(file: Path) -> Iterator[OpenEvolveProgram]:
             if raw.get("child_code") is None:
                 raise BadCheckpoint(f"{where}: it has no code; set include_code: true under evolution_trace")
             prompt: dict[str, Any] = raw["prompt"] if isinstance(raw.get("prompt"), dict) else {}
-            if raw.get("parent_id") not in known and raw.get("parent_code") is not None:
-                known.add(str(raw["parent_id"]))
-                yield _program(
-                    where, raw, raw["parent_id"], raw["parent_code"], None, raw.get("island_id"),
-                    raw.get("parent_metrics"), "",
-                )  # fmt: skip
-            known.add(str(raw["child_id"]))
-            yield _program(
-                where, raw, raw["child_id"], raw["child_code"], raw.get("parent_id"), raw.get("island_id"),
+            parent, code = raw.get("parent_id"), raw.get("parent_code")
+            if str(parent) not in known and isinstance(code, str):
+                if code not in by_code:
+                    by_code[code] = str(parent)
+                    yield _program(
+                        where, raw, parent, code, None, raw.get("island_id"), raw.get("parent_metrics"), ""
+                    )  # fmt: skip
+                known[str(parent)] = by_code[code]
+            child = _program(
+                where, raw, raw["child_id"], raw["child_code"], known.get(str(parent), parent), raw.get("island_id"),
                 raw.get("child_metrics"), _as_text(raw.get("artifacts")), str(prompt.get("system", "")),
                 str(prompt.get("user", "")), str(raw.get("llm_response") or ""),
             )  # fmt: skip
+            known[child.id] = child.id
+            by_code.setdefault(child.code, child.id)
+            yield child
 
 
 def _object(where: Path, text: bytes) -> dict[str, Any]:
@@ -249,17 +264,22 @@ def score_of(program: OpenEvolveProgram, problem: Problem) -> Score | None:
     Metrics are what OpenEvolve's evaluator returned. Its marks of failure (`error`, `timeout`) make a failed candidate;
     so does a metric that is not a finite number."""
     numbers = {name: float(value) for name, value in program.metrics.items() if _finite(value)}
+    if isinstance(told := program.metrics.get(FITNESS), str | bool):  # which OpenEvolve takes for a number
+        with suppress(ValueError):
+            numbers |= {FITNESS: float(told)} if math.isfinite(float(told)) else {}
     count, given = len(problem.objectives), [name for name in problem.objectives if name in numbers]
     for name in (*problem.objectives, FITNESS):
         value = program.metrics.get(name)
         if name not in numbers and isinstance(value, int | float) and not isinstance(value, bool):
             return Score.failure(count, f"{name} is no finite number", program.feedback)
-    if not given and (mark := _failure(program)) is not None:
+    measured = numbers.keys() - {"error", "stage1_passed"} if FITNESS in problem.objectives else set(given)
+    if not measured and (mark := _failure(program)) is not None:
         return Score.failure(count, mark, program.feedback)
-    if given or FITNESS in numbers:
+    if measured or FITNESS in numbers:
         known = problem.score_of_metrics(numbers, program.feedback, None)
         if known is not None:
-            return known
+            failed = known.fitness <= 0 and isinstance(program.metrics.get("error"), str)
+            return replace(known, error=_failure(program)) if failed else known
     if len(given) < count or FITNESS not in numbers:
         return None
     rewards, own = score_values(problem.objectives, problem.metrics, numbers)
@@ -270,8 +290,8 @@ def _failure(program: OpenEvolveProgram) -> str | None:
     mark = program.metrics.get("error")
     if program.metrics.get("timeout") is True:
         return "timeout: OpenEvolve's evaluation took too long"
-    if isinstance(mark, str) and mark.strip():
-        return " ".join(mark.split())[:300]
+    if isinstance(mark, str):
+        return " ".join(mark.split())[:300] or None
     return None if mark is None else "OpenEvolve's evaluation failed"
 
 

@@ -19,6 +19,7 @@ class Objective:
     whole: whether the reward of this objective is the fitness; weight: of its reward, where that is a weighted mean
     group: what it shares with other objectives that one answer has to serve together, as the costs of one kind of day;
         None if it is alone
+    counts: whether its reward is in the fitness at all; not where the scorer itself gives the fitness
     """
 
     name: str
@@ -28,6 +29,7 @@ class Objective:
     whole: bool = False
     weight: float = 1.0
     group: str | None = None
+    counts: bool = True
 
     def reward(self, value: float) -> float:
         """scale / (scale + value) if lower is better, and 1 - value / scale below 0: it falls as the value rises and
@@ -49,12 +51,12 @@ class Objective:
 def measure_objectives(
     names: Sequence[str], directions: Mapping[str, str], seed: Mapping[str, float | None], whole: bool
 ) -> tuple[Objective, ...]:
-    """seed: its values, of which the scales are made; whole: whether one objective would be the whole fitness"""
+    """seed: its values, of which the scales are made; whole: whether the fitness is made of the objectives"""
     found = []
     for name in names:
         value, lower = seed.get(name), directions.get(name) == "min"
         scale = abs(value or 0) or 1.0 if lower else 1.0
-        found.append(Objective(name, lower, scale, value, whole and len(names) == 1))
+        found.append(Objective(name, lower, scale, value, whole and len(names) == 1, counts=whole))
     return tuple(found)
 
 
@@ -122,7 +124,7 @@ def describe_directions(objectives: Sequence[Objective]) -> str:
     if not lower:
         return ""
     told = f"Lower is better in {', '.join(one.name for one in lower)}."
-    if is_lower(objectives):
+    if is_lower(objectives) or not all(one.counts for one in lower):
         return told
     scales = ", ".join(f"{one.scale:.4g} for {one.name}" for one in lower)
     return f"{told} In the fitness each counts as s / (s + its value), where s is {scales}."

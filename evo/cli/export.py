@@ -140,11 +140,12 @@ def import_(source: str, problem: str, name: str | None, scoring: str, sandbox: 
 def _check_scored(path: Path, programs: list[OpenEvolveProgram], scores: list[Score | None], problem: Problem) -> None:
     """Raise BadInput if metrics give no score, or are those of another problem."""
     missing = [program for program, score in zip(programs, scores, strict=True) if score is None]
-    named = {name for program in programs for name in program.metrics} - {FITNESS, "error", "timeout"}
+    named = {name for program in programs for name in program.metrics} - {"error", "timeout"}
     objectives = ", ".join(problem.objectives[:8])
-    if named and not named & set(problem.objectives):
+    if named - {FITNESS} and not named & set(problem.objectives):
+        metrics = ", ".join(sorted(named - {FITNESS})[:8])
         raise BadInput(
-            f"{path} is of another problem: its metrics ({', '.join(sorted(named)[:8])}) are none of the objectives of "
+            f"{path} is of another problem: its metrics ({metrics}) are none of the objectives of "
             f"{problem.name} ({objectives}); --score all scores it again"
         )
     if missing:

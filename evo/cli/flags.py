@@ -155,7 +155,10 @@ BUDGET = (
     *("max_answers", "max_total_tokens", "max_cost", "max_seconds"),
     *("max_unanswered", "until_solved", "patience"),
 )
-_OWN = [flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag")), flag(RunConfig, "start", metavar="FILE")]
+_OWN = [
+    flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag", "start_anyway")),
+    flag(RunConfig, "start", metavar="FILE"),
+]
 
 sampling_flags = flags(RunConfig, ("policy", *_SAMPLING_KEYS))
 """The policy and how it samples, without a search."""
@@ -170,7 +173,7 @@ shared_search_flags = together([flags(RunConfig, _SAMPLING_KEYS), *_OWN, *_SECTI
 """The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
 
 _PARAMETERS = [key.replace(".", "__") for key in FLAGS.values()]
-SEARCH = (*(name for name in _PARAMETERS if not name.startswith("train__")), "start", "parallel", "lag")
+SEARCH = (*(name for name in _PARAMETERS if not name.startswith("train__")), "start", "start_anyway", "parallel", "lag")
 SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
 TRAINING = [name for name in _PARAMETERS if name.startswith("train__")]
 """Sections of the help of commands that search."""

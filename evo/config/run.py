@@ -195,6 +195,8 @@ class RunConfig(SamplingConfig):
         description="Further answers to start from: a file, or the archives of a run. May be given several times.",
     )
 
+    start_anyway: bool = Field(False, description="Search with a model although the scorer fails the seed answer.")
+
     parallel: Count | None = Field(None, description="Iterations in flight; default by policy and number of problems.")
     lag: int = Field(
         0,

@@ -12,8 +12,10 @@ import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.prompts.chat import MessageFormat, cut
+from evo.values import write_number
 from islands.types import Candidate, Selection
 from problems.contract import Problem
+from problems.openevolve.config import FEATURE_DIMENSIONS
 from problems.shims.user_file import defer
 from problems.types import Prompt
 from vpo.chain import instructions
@@ -41,7 +43,7 @@ class OpenEvolveFormat(MessageFormat):
         )
         self.sampler = PromptSampler(sampler)
         self.top = sampler.num_top_programs
-        self.features = list(self.settings.get("feature_dimensions", ("complexity", "diversity")))
+        self.features = list(self.settings.get("feature_dimensions", FEATURE_DIMENSIONS))
         self.language = self.settings.get("language") or "python"
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
@@ -71,7 +73,8 @@ class OpenEvolveFormat(MessageFormat):
         """As texts: the sampler rounds numbers to four decimals, and takes all for better when higher."""
         values, fitness = self.measured(candidate, shown)
         told = {name: value.replace("↓", "(lower is better)") for name, value in values.items()}
-        return {**told, "combined_score": fitness}
+        features = {name: write_number(value) for name, value in candidate.features.items()}
+        return {**features, **told, "combined_score": fitness}
 
     def _program(self, candidate: Candidate, shown: Selection) -> dict[str, Any]:
         code = cut(candidate.text, self.config.max_answer_chars)

@@ -17,7 +17,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
-from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun
+from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun, check_seeds
 from evo.search.defaults import resolve_iterations, to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
@@ -108,6 +108,8 @@ async def relaunch(
         # 2) resolve the problems, load the policies
         opened.load(config)
         opened.config = config = resolve_iterations(config, opened.problems)  # an older evo did not store them
+        if store.problems(run.id):
+            opened.load_policies()
         # 3) become its writer; check that its problems and their scorers are unchanged
         store.lease(run.id, take_over)
         if records := store.problems(run.id):
@@ -116,7 +118,10 @@ async def relaunch(
             await restore_problems(opened, db)
         else:  # planned, or killed between its creation and its seeds
             await check_others(opened, changes.accept_change)
-            await opened.add_problems(await opened.score_seeds(opened.problems, db))
+            seeds = await opened.score_seeds(opened.problems, db)
+            check_seeds(opened.config, opened.problems, seeds)
+            opened.load_policies()
+            await opened.add_problems(seeds)
         # 4) record that it continues
         if config != before:
             with store.begin() as transaction:

@@ -41,9 +41,11 @@ from islands.store import Store, Transaction
 from islands.types import ProblemRecord, RunRecord
 from problems.address import shorten_names
 from problems.contract import Problem, ScorerFault
+from problems.custom.scorer_problem import ScorerProblem
 from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import ScoredAnswer
+from vpo.policies.address import parse_addresses
 
 SEED_SEQUENCE = -1
 """The sequence of a seed, before the run's first group."""
@@ -93,12 +95,15 @@ class OpenRun:
         return self.core.status
 
     def load(self, config: RunConfig) -> None:
-        """The problems, the policies that search, and the scorer. Raises BadInput if a policy cannot be prompted with
-        these problems or trained on them. A policy that learns is never shared."""
+        """The problems and the scorer."""
         self.config, self.problems = config, self.shared.problems(config)
-        resources = self.resources if config.train else self.shared
-        self.operators = open_operators(config, self.problems, resources)
         self.scorer = self.shared.scorer_for(config, self.problems)
+
+    def load_policies(self) -> None:
+        """The policies that search. Raises BadInput if one cannot be prompted with these problems or trained on them. A
+        policy that learns is never shared."""
+        resources = self.resources if self.config.train else self.shared
+        self.operators = open_operators(self.config, self.problems, resources)
 
     async def score_seeds(self, problems: Sequence[Problem], db: str) -> list[Seeds]:
         """Those that the search of each problem starts from: the seed, the problem's further seeds, then those of
@@ -195,15 +200,17 @@ async def launch(
     checked, resources = resources is not None, resources or Resources()
     opened = OpenRun(resources, resources)
     try:
-        # 1) resolve the problems, and the settings that they decide; load the policies
+        # 1) resolve the problems, and the settings that they decide
         if not checked:
             check_new_run(config, resources, db, name)
         opened.load(resolve_run(config, resources.problems(config)))
-        # 2) score the seeds
+        # 2) score the seeds, and only then load the policies: a server may charge for the first question
         seeds = await opened.score_seeds(opened.problems, db)
         faults = [fault for fault in seeds if isinstance(fault, ScorerFault)]
         if len(faults) == len(seeds):
             raise UnusableScorer(str(faults[0]))
+        check_seeds(opened.config, opened.problems, seeds)
+        opened.load_policies()
         if config.policy != ASK_TELL:
             iterations = min(planned_iterations(vars(opened.config), len(opened.problems)))
             if iterations < MEANINGFUL:
@@ -219,6 +226,21 @@ async def launch(
     except BaseException:
         await opened.close()
         raise
+
+
+def check_seeds(config: RunConfig, problems: Sequence[Problem], seeds: Sequence[Seeds]) -> None:
+    """Raise BadInput if a scorer fails all answers that a search by a model would start from. Often the scorer itself
+    is wrong, and whatever the model wrote would be paid for."""
+    kinds = set() if config.policy == ASK_TELL else {address.kind for address in parse_addresses(config.policy)}
+    if config.start_anyway or kinds <= {"scripted"}:
+        return
+    for problem, scored in zip(problems, seeds, strict=True):
+        own = isinstance(problem, ScorerProblem) and problem.seed_answer().strip()
+        if own and isinstance(scored, list) and (errors := [one.score.error for one in scored]) and all(errors):
+            raise BadInput(
+                f"{problem.name}: the seed answer fails: {errors[0]}. Mend the scorer or the seed before a model "
+                "searches, or search anyway: --start-anyway"
+            )
 
 
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:

@@ -13,6 +13,7 @@ from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
 from problems.objectives import groups_of
+from problems.openevolve.config import FEATURE_DIMENSIONS, TEMPERATURE
 from problems.scoring import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address, parse_addresses
@@ -28,18 +29,19 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     tokens of a rollout; one answer per rollout for edits of a program, and for whole programs of a hosted model, whose
     replies would be cut, and for commands; and what scoring takes, as the scorers declare."""
     given, decided = config.model_fields_set, dict[str, Any]()
+    kinds = {address.kind for address in parse_addresses(config.policy)}
     for settings in (problem.settings for problem in problems):
         if "seed" in settings and "seed" not in given:
             decided.setdefault("seed", settings["seed"])
-        if "temperature" in settings and config.temperature is None:
-            decided.setdefault("temperature", float(settings["temperature"]))
+        served = "diff_based_evolution" in settings and kinds == {"openai"}  # a model's own is not known
+        if config.temperature is None and ("temperature" in settings or served):
+            decided.setdefault("temperature", float(settings.get("temperature", TEMPERATURE)))
         if "top_p" in settings and "top_p" not in given:
             decided.setdefault("top_p", float(settings["top_p"]))
         if "max_tokens" in settings and config.max_new_tokens is None:
             decided["max_new_tokens"] = max(decided.get("max_new_tokens", 0), settings["max_tokens"])
         if "diff_based_evolution" in settings and "answers" not in given:
             decided.setdefault("answers", 1)
-    kinds = {address.kind for address in parse_addresses(config.policy)}
     programs = any(problem.answer_format == "python" for problem in problems)
     if "answers" not in given and ("command" in kinds or ("openai" in kinds and programs)):
         decided.setdefault("answers", 1)
@@ -117,6 +119,8 @@ def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
     """Defaults, then an OpenEvolve directory's config, then the user's settings."""
     fields = PopulationConfig.model_fields
     settings = {k: v for k, v in problem.settings.items() if k in fields and v is not None}
+    if problem.settings:  # whose metrics are features, and span the grid only if the config says so
+        settings.setdefault("feature_dimensions", FEATURE_DIMENSIONS)
     given = config.population.model_dump(exclude_unset=True)
     if not given.get("islands"):
         given.pop("islands", None)  # left open

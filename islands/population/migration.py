@@ -26,20 +26,18 @@ def neighbours(island: int, islands: int) -> tuple[int, ...]:
 def plan(islands: Sequence[Island], rate: float, basis: int) -> list[Move]:
     """The moves of one migration, island by island, fittest first.
 
-    The top `rate` of each island, at least one and counted over at most `basis` members, goes to both neighbours, as in
-    OpenEvolve. A copy that came by migration does not migrate again, no candidate goes to an island that has it, and
-    failed candidates stay. The next in rank do not take their places, so fewer may travel. Unlike OpenEvolve, where
-    later islands see the migrants of earlier ones, all islands choose before anything moves.
-    O(islands x rate x basis).
+    The top `rate` of each island's own members, at least one and counted over at most `basis`, goes to both neighbours,
+    as in OpenEvolve. A copy that came by migration does not migrate again, nor take a place of those that do. No
+    candidate goes to an island that has it, and failed ones stay; the next in rank do not take their places, so fewer
+    may travel. All islands choose before anything moves. O(islands x (copies + rate x basis)).
     """
     moves: list[Move] = []
     planned: set[tuple[int, int]] = set()  # a seed lives on every island, and two of them may send it to a third
     for source, island in enumerate(islands):
-        if not len(island) or rate <= 0:
-            continue
-        travelling = max(1, int(min(len(island), basis) * rate))
-        for candidate in islice(island.falling(), travelling):
-            if candidate in island.migrants or not island.columns.valid[candidate]:
+        own = len(island) - len(island.migrants)
+        travelling = max(1, int(min(own, basis) * rate))
+        for candidate in islice((one for one in island.falling() if one not in island.migrants), travelling):
+            if not island.columns.valid[candidate]:
                 continue
             for target in neighbours(source, len(islands)):
                 if candidate not in islands[target] and (target, candidate) not in planned:

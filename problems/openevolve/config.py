@@ -6,10 +6,12 @@ read as it is, and each honoured key is checked by a type and carried over under
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -41,8 +43,8 @@ def _maps_names(value: object, fits: Callable[[Any], bool]) -> bool:
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "whole number": (
         _is_count,
-        "max_iterations max_code_length llm.max_tokens database.num_islands database.population_size "
-        "database.archive_size database.diversity_reference_size database.migration_interval "
+        "max_iterations max_code_length max_solution_length llm.max_tokens database.num_islands "
+        "database.population_size database.archive_size database.diversity_reference_size database.migration_interval "
         "evaluator.memory_limit_mb evaluator.parallel_evaluations",
     ),
     "whole number or 0": (
@@ -58,7 +60,8 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "true or false": (
         lambda v: isinstance(v, bool),
-        "diff_based_evolution prompt.include_artifacts evaluator.cascade_evaluation evaluator.enable_artifacts",
+        "diff_based_evolution diff_based_generation prompt.include_artifacts evaluator.cascade_evaluation "
+        "evaluator.enable_artifacts",
     ),
     "text": (lambda v: isinstance(v, str), "language file_suffix prompt.system_message prompt.template_dir"),
     "list of names": (
@@ -75,7 +78,10 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 counts as solved, the metrics that are objectives, which of them are better when lower (`directions` of a scorer file),
 the resources of a scoring (problems.scoring), and further files that the evaluator may read (problems.custom)."""
 _HONOURED = {key: kind for kind, (_, keys) in _KINDS.items() for key in keys.split()}
-_RENAMED = {"random_seed": "seed", "database.num_islands": "islands"}
+_RENAMED = {
+    **{"random_seed": "seed", "database.num_islands": "islands"},
+    **{"max_solution_length": "max_code_length", "diff_based_generation": "diff_based_evolution"},  # SkyDiscover's
+}
 """What the engine calls a key; the others keep the name after the dot."""
 
 DEFAULTS: Mapping[str, Any] = {
@@ -88,6 +94,12 @@ DEFAULTS: Mapping[str, Any] = {
     "enable_artifacts": True,
 }
 """OpenEvolve's defaults, where the engine has no equal default."""
+FEATURE_DIMENSIONS = ("complexity", "diversity")
+"""OpenEvolve's default of `database.feature_dimensions`."""
+TEMPERATURE = 0.7
+"""OpenEvolve's default of `llm.temperature`."""
+_SECONDARY_WEIGHT = 0.2
+"""OpenEvolve's default of `llm.secondary_model_weight`."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,7 @@ def read_config(path: Path) -> OpenEvolveConfig:
     llm = written.get("llm")
     policy, unused = policy_address(llm, str(path)) if isinstance(llm, dict) else ("", set[str]())
     if policy:
-        settings["policy"] = policy
+        settings |= {"policy": policy, "temperature": TEMPERATURE}
     ignored = sorted(f"llm.{key}" for key in unused)
     of_models = {f"llm.{key}" for key in (*OF_MODELS, *OF_THE_SERVER)}
     for key, value in _flat(written):
@@ -128,7 +140,7 @@ def read_config(path: Path) -> OpenEvolveConfig:
             continue  # "null" asks for the default
         kind = _HONOURED[key]
         if not _KINDS[kind][0](value):
-            raise BadAddress(f"{path}: {key} is {value!r}; it must be a {kind}")
+            raise BadAddress(f"{path}: {key} is {value!r}; it must be a {kind}{_hint(value)}")
         settings[_RENAMED.get(key, key.rpartition(".")[2])] = value
     template = settings.get("template_dir")
     if template and not Path(template).is_absolute():
@@ -137,6 +149,18 @@ def read_config(path: Path) -> OpenEvolveConfig:
     if explore + settings.get("exploitation_ratio", 0.7) > 1:
         settings["exploitation_ratio"] = 1 - explore  # as OpenEvolve's draw treats it: the rest after exploration
     return OpenEvolveConfig(settings, tuple(ignored))
+
+
+def _hint(value: object) -> str:
+    """How to write a number that YAML 1.1 reads as text, as 7e-1 is for want of a point; "" for another value."""
+    for item in value if isinstance(value, list) else [value]:
+        try:
+            number = Decimal(item) if isinstance(item, str) else Decimal("nan")
+        except InvalidOperation:
+            continue
+        if number.is_finite() and abs(number.adjusted()) < 20:
+            return f" (YAML takes {item} for text: write {number:f})"
+    return ""
 
 
 _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
@@ -169,7 +193,10 @@ def policy_address(llm: Mapping[str, Any], where: str) -> tuple[str, set[str]]:
     where: the file, for messages. Raises BadAddress, in one line, for a value of the wrong kind.
     """
     keys = llm.keys() & {*OF_MODELS, *OF_THE_SERVER}
-    models = [(key, model) for key, model in _named(llm, where) if _number(model, "weight", key, where) != 0]
+    named = _named(llm, where)
+    models = [(key, model) for key, model in named if _number(model, "weight", key, where) != 0]
+    if named and not models:
+        raise BadAddress(f"{where}: llm names models, and each has the weight 0")
     if not models:
         return "", keys
     ignored = {"api_key"} if "api_key" in keys and _key_variable(llm.get("api_key")) is None else set()
@@ -179,30 +206,29 @@ def policy_address(llm: Mapping[str, Any], where: str) -> tuple[str, set[str]]:
         ignored |= {key + name for name in model.keys() - {*_OF_ONE_MODEL}}
         if model.get("api_key") is not None and _key_variable(model["api_key"]) is None:
             ignored.add(f"{key}api_key")
-        addresses.append(_address({**shared, **model}, key, where, weighted=len(models) > 1))
+        own = {name: value for name, value in model.items() if value is not None}
+        addresses.append(_address({**shared, **own}, key, where, weighted=len(models) > 1))
     return ",".join(addresses), ignored
 
 
 def _named(llm: Mapping[str, Any], where: str) -> list[tuple[str, dict[str, Any]]]:
-    """(the prefix of its keys, the model's settings)."""
-    listed = llm.get("models")
-    if listed is not None:
-        if not isinstance(listed, list):
-            raise BadAddress(f"{where}: llm.models is {listed!r}; it must be a list of models")
-        models = [{"name": model} if isinstance(model, str) else model for model in listed]
-        for model in models:
-            if not isinstance(model, dict) or not isinstance(model.get("name"), str) or not model["name"].strip():
-                raise BadAddress(f"{where}: llm.models holds {model!r}; each model needs a name")
-        return [(f"models.{model['name']}.", model) for model in models]
+    """(the prefix of its keys, the model's settings): `models`, then the primary and the secondary one."""
+    listed = llm.get("models") or []
+    if not isinstance(listed, list):
+        raise BadAddress(f"{where}: llm.models is {listed!r}; it must be a list of models")
     named: list[tuple[str, dict[str, Any]]] = []
-    for role in ("primary_model", "secondary_model"):
-        name = llm.get(role)
-        if name is None:
+    for given in listed:
+        model = {"name": given} if isinstance(given, str) else given
+        if not isinstance(model, dict) or not isinstance(model.get("name"), str) or not model["name"].strip():
+            raise BadAddress(f"{where}: llm.models holds {model!r}; each model needs a name")
+        named.append((f"models.{model['name']}.", model))
+    for role, default in (("primary_model", 1.0), ("secondary_model", _SECONDARY_WEIGHT)):
+        name, weight = llm.get(role), llm.get(f"{role}_weight")
+        if name in (None, ""):
             continue
         if not isinstance(name, str) or not name.strip():
             raise BadAddress(f"{where}: llm.{role} is {name!r}; it must be a model's name")
-        weight = llm.get(f"{role}_weight")
-        named.append((f"{role}.", {"name": name} | ({} if weight is None else {"weight": weight})))
+        named.append((f"{role}.", {"name": name, "weight": default if weight is None else weight}))
     return named
 
 
@@ -214,10 +240,10 @@ def _address(model: Mapping[str, Any], key: str, where: str, weighted: bool) -> 
         for setting in settings:
             if model.get(setting) is not None:
                 number = _number(model, setting, key, where)
-                options[setting] = int(number) if setting in ("max_tokens", "retries") else f"{number:g}"
+                options[setting] = int(number) if setting in ("max_tokens", "retries") else f"{number:.12g}"
 
     if weighted:
-        options["weight"] = f"{_number(model, 'weight', key, where):g}"
+        options["weight"] = f"{_number(model, 'weight', key, where):.12g}"
     take("temperature", "top_p", "max_tokens")
     if model.get("provider") == "evo" or _OURS.match(name):
         return name + (("&" if "?" in name else "?") + urlencode(options) if options else "")
@@ -245,6 +271,6 @@ def _number(model: Mapping[str, Any], name: str, key: str, where: str) -> float:
     value = model.get(name)
     if value is None:
         return 1.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise BadAddress(f"{where}: llm.{key}{name} is {value!r}; it must be a number of at least 0")
+    if not _is_number(value) or value < 0 or not math.isfinite(value):
+        raise BadAddress(f"{where}: llm.{key}{name} is {value!r}; it must be a number of at least 0{_hint(value)}")
     return float(value)

@@ -6,7 +6,8 @@ Differences from OpenEvolve's Evaluator:
   file (its syntax, a name it lacks, a function of it called with wrong arguments). Any other is a ScorerFault.
 - Cascade stages do not share module globals, since each runs in a fresh fork.
 - Outside the EVOLVE-BLOCKs nothing changes, whatever `enforce_evolve_blocks` says.
-- A metric that is missing (a stage that was not reached) counts 0, also in the mean if there is no combined_score.
+- A seed that would be refused as an answer is no seed.
+The table in docs/tutorial/openevolve.md has them all.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +31,13 @@ from problems.custom.scorer_problem import (
     SHIMS,
     checked_options,
     choose_objectives,
+    is_timing,
     warn_of_objectives,
 )
 from problems.fingerprint import files_at, files_fingerprint, files_named_by
 from problems.objectives import describe_directions, measure_objectives
-from problems.openevolve.config import OpenEvolveConfig, read_config
-from problems.openevolve.evolve_block import evaluator_of, initial_program, language_of
+from problems.openevolve.config import FEATURE_DIMENSIONS, OpenEvolveConfig, read_config
+from problems.openevolve.evolve_block import evaluator_of, initial_program, language_of, odd_marker
 from problems.sandbox.contract import EvaluatorSpec, Limits
 
 if TYPE_CHECKING:
@@ -63,36 +65,35 @@ _MEMORY = 4096  # MiB; numerical evaluators map far more than they use
 
 @dataclass
 class StageResults:
-    """The results of the stages for one answer: numbers, texts among the metrics, artifacts; `failed` is why it
-    stopped."""
+    """The results of the stages for one answer, merged as in OpenEvolve: numbers, flags and texts among the metrics,
+    artifacts; `failed` is why it stopped, `stages` how many gave a result."""
 
     metrics: dict[str, float] = field(default_factory=dict)
+    flags: dict[str, bool] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
     failed: str | None = None
     stages: int = 0
 
-    @property
-    def unmeasured(self) -> str:
-        """The first metric that is not finite, "" if all are."""
-        return next((f"{name} = {value}" for name, value in self.metrics.items() if not math.isfinite(value)), "")
-
-    @property
-    def error(self) -> str:
-        """Why the answer failed, as far as the evaluator or a limit says so; "" if not."""
-        reported = self.texts.get("error") or (self.unmeasured and self.artifacts.get("error"))
-        return self.failed or reported or ""
+    def fail(self, stage: str, why: str, slow: bool = False) -> bool:
+        """False. A stage failed; after others the answer keeps their metrics, and OpenEvolve's marks."""
+        self.failed = f"{stage}: {why}"
+        if self.stages:
+            self.metrics[f"{stage.removeprefix('evaluate_')}_passed"] = 0.0
+            self.flags |= {"timeout": True} if slow else {}
+        return False
 
 
 class OpenEvolveProblem(FilesProblem):
     """The directory as a Problem.
 
-    objectives: every metric of the initial program by name, combined_score only if it is the only one, timings only if
-        the config names them. All stages of a cascade are run for that, whatever the thresholds, so that the names do
-        not depend on luck.
-    fitness: combined_score, else the mean of the objectives that are not feature dimensions
+    objectives: those of the config; else combined_score, unless the config has directions; else every metric of the
+        initial program by name, without flags, and without timings that the config does not name. All stages of a
+        cascade are run for that, whatever the thresholds, so that the names do not depend on luck.
+    fitness: combined_score; else the mean of the objectives that the config decides; else OpenEvolve's mean of the
+        answer's metrics, without flags, feature dimensions and timings
     directions: the config's, of metrics that are better when lower (problems.custom.scorer_problem)
-    features: the metrics that the config names as feature dimensions
+    features: the feature dimensions that the config names, and the other metrics that are no objectives
     timeout: seconds of one stage
     settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys without effect
     """
@@ -132,7 +133,7 @@ class OpenEvolveProblem(FilesProblem):
             raise BadAddress(f"cannot read {self.program}: {error}") from None
         self.originals = {self.program.name: self._original}
         self._stages: tuple[str, ...] = ()
-        self._warned = self._copied = False
+        self._warned = self._copied = self._decided = self._whole_mean = False
         declared = {key: settings[key] for key in OPTIONS if key in settings}
         options = checked_options(str(config or folder), self.folder, declared)
         spec = EvaluatorSpec(
@@ -149,43 +150,66 @@ class OpenEvolveProblem(FilesProblem):
         self._target = self.settings.get("target")
         self.objectives = ("combined_score",)
         self._seed_text = self.canonical(self._original)
+        self._check_seed()
         evaluation, reached = self._evaluate(self._seed_text, every_stage=True)
         self.holds_out = "held_out" in self._stages
-        unmeasured = evaluation.unmeasured and evaluation.error
-        if not evaluation.metrics or unmeasured or (evaluation.failed and evaluation.stages == 0):
-            why = evaluation.error or "it returned no number"
+        metrics = self._numbers(evaluation)
+        unmeasured = self._unmeasured(metrics) and _error(evaluation)
+        if not metrics.keys() - {"error"} or unmeasured or (evaluation.failed and evaluation.stages == 0):
+            why = _error(evaluation) or "it returned no number"
             told = f"the initial program itself cannot be evaluated: {why}{self._remedy(why)}"
             raise ScorerFault(f"{self.where}: {told}")
         asked = self.settings.get("objectives") or ()
-        if missing := sorted(self._asked() - {*_BUILT_IN_FEATURES, *evaluation.metrics}):
-            there = f"there are {', '.join(sorted(evaluation.metrics))}"
+        if missing := sorted(self._asked() - {*_BUILT_IN_FEATURES, *metrics}):
+            there = f"there are {', '.join(sorted(metrics))}"
             why = f" ({evaluation.failed})" if evaluation.failed else ""
             raise ScorerFault(f"{self._config}: no metric named {', '.join(missing)}; {there}{why}")
-        names = [name for name in evaluation.metrics if name != "combined_score"]
-        self.objectives = tuple(asked) or choose_objectives(names, self.directions) or ("combined_score",)
-        self._left_out = tuple(name for name in names if name not in self.objectives)
-        warn_of_objectives(
-            self.where, self.objectives, () if asked else self._left_out, self.directions, " in config.yaml"
-        )
-        whole = "combined_score" in self.objectives or "combined_score" not in evaluation.metrics
-        self._take(measure_objectives(self.objectives, self.directions, evaluation.metrics, whole))
-        self._combined = measure_objectives(("combined_score",), self.directions, evaluation.metrics, whole)
+        decided = "combined_score" in metrics
+        names = [n for n in metrics if n != "combined_score" and (n != "error" or n in self._asked())]
+        if asked:
+            self.objectives = tuple(asked)
+        elif self.directions.keys() - {"combined_score"} or not decided:
+            self.objectives = choose_objectives(names, self.directions)
+        self._whole_mean = not asked and not self.directions
+        timings = () if asked or decided else tuple(name for name in names if name not in self.objectives)
+        warn_of_objectives(self.where, self.objectives, timings, self.directions, " in config.yaml")
+        self._decided = decided and "combined_score" not in self.objectives
+        self._take(measure_objectives(self.objectives, self.directions, metrics, not self._decided))
+        self._combined = measure_objectives(("combined_score",), self.directions, metrics, not self._decided)
         self._seed = partial(self._scored, reached)
-        if failed := self._seed().error or evaluation.artifacts.get("error"):
+        if failed := self._seed().error or evaluation.failed or evaluation.artifacts.get("error"):
             remedy = self._remedy(failed + evaluation.artifacts.get("stderr", ""))
             told = f"{self.where}: the initial program fails: {' '.join(failed.split())[:300]}{remedy}"
             warnings.warn(told, stacklevel=3)
 
+    def _check_seed(self) -> None:
+        """Raise ScorerFault for an initial program that would be refused as an answer: hardly a program made from it
+        would be taken, and all that were written would be paid for."""
+        if odd := odd_marker(self._original):
+            raise ScorerFault(
+                f"{self.program}: its EVOLVE-BLOCK markers do not match: {odd}; each block begins with a line "
+                "EVOLVE-BLOCK-START and ends with a line EVOLVE-BLOCK-END, and holds no other block"
+            )
+        length, longest = len(self._original), self.settings["max_code_length"]
+        if length > longest:
+            raise ScorerFault(
+                f"{self.program}: the initial program has {length} characters, and answers may have {longest}: set "
+                f"max_code_length: {-(-length // 5000) * 10_000} in config.yaml"
+            )
+
     def statement(self) -> str:
         """The config's system message, and the metrics."""
         message = str(self.settings.get("system_message") or "").strip()
-        goal = "combined_score" if "combined_score" not in self.objectives else "the score"
+        higher = [one.name for one in self.metrics if not one.lower]
+        told = [f"Higher is better in {', '.join(higher)}."] if higher else []
+        if self._decided:
+            told.append("combined_score decides.")
+        told.append(describe_directions(self.metrics))
         request = (
-            f"Improve this {self.language} program. It is measured by {', '.join(self.objectives)}; higher is better, "
-            f"and {goal} decides. Only what stands between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change."
+            f"Improve this {self.language} program. {' '.join(filter(None, told))} "
+            "Only what stands between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change."
         )
-        lower = describe_directions(self.metrics)
-        return "\n\n".join(filter(None, (message, request, lower)))
+        return "\n\n".join(filter(None, (message, request)))
 
     def seed_answer(self) -> str:
         """The initial program as it is."""
@@ -216,25 +240,40 @@ class OpenEvolveProblem(FilesProblem):
     def _scored(self, evaluation: StageResults) -> Score:
         if evaluation.failed and evaluation.stages == 0:
             return self._failure(evaluation.failed)
-        metrics, notes, error = evaluation.metrics, [], evaluation.error
-        if evaluation.unmeasured and not error:
+        metrics, notes, error = self._numbers(evaluation), [], _error(evaluation)
+        unmeasured = self._unmeasured(metrics)
+        if unmeasured and not error:
             told = " ".join(f"{k}: {v}" for k, v in {**evaluation.texts, **evaluation.artifacts}.items())
             why = f" ({' '.join(told.split())[:300]})" if told else ""
-            gave = f"it gave {evaluation.unmeasured}; every metric must be finite{why}{self._remedy(told)}"
+            gave = f"it gave {unmeasured}; every metric must be finite{why}{self._remedy(told)}"
             raise ScorerFault(f"{self.where}: {gave}")
         missing = [name for name in self.objectives if name not in metrics]
         if missing:
-            notes.append(f"not measured, so counted 0: {', '.join(missing)}")
+            notes.append(f"not measured, so its reward is 0: {', '.join(missing)}")
         self._warn_of_new(metrics)
-        shown = dict(evaluation.texts)
+        odd = {name: value for name, value in metrics.items() if not math.isfinite(value)}
+        shown: dict[str, Any] = {**evaluation.texts, **evaluation.flags, **odd}
         if self.settings.get("include_artifacts", True) and self.settings["enable_artifacts"]:
             shown |= evaluation.artifacts
         lines = [*([evaluation.failed] if evaluation.failed else []), *notes, *(f"{k}: {v}" for k, v in shown.items())]
         feedback = "\n".join(lines)[:_LONGEST_FEEDBACK]
         fault = " ".join(error.split())[:300]
-        if evaluation.unmeasured:  # programs commonly mark an answer that failed by -inf
+        if unmeasured:  # programs commonly mark an answer that failed by -inf
             return Score.failure(len(self.objectives), fault, feedback)
-        return self.score_of_metrics(metrics, feedback, fault or None)
+        score = self.score_of_metrics({k: v for k, v in metrics.items() if k not in odd}, feedback)
+        # beside a score above that of a failed answer it is a remark: OpenEvolve goes by the numbers
+        return replace(score, error=fault) if fault and score.fitness <= 0 else score
+
+    def _numbers(self, evaluation: StageResults) -> dict[str, float]:
+        """The metrics that are numbers, with the flags that the config names."""
+        asked = self._asked()
+        return {**evaluation.metrics, **{k: float(v) for k, v in evaluation.flags.items() if k in asked}}
+
+    def _unmeasured(self, metrics: Mapping[str, float]) -> str:
+        """The first metric that is not finite among those that decide something, "" if all are."""
+        deciding = {"combined_score", *self._asked()} if "combined_score" in metrics else set(metrics)
+        odd = (f"{name} = {value}" for name, value in metrics.items() if name in deciding and not math.isfinite(value))
+        return next(odd, "")
 
     def score_of_metrics(self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None) -> Score:
         """The Score of an evaluator's metrics, measured here or, in a checkpoint, elsewhere. All must be finite."""
@@ -242,28 +281,34 @@ class OpenEvolveProblem(FilesProblem):
         counted = {name: own[name].reward(value) if name in own else value for name, value in metrics.items()}
         rewards = tuple(counted.get(name, 0.0) for name in self.objectives)
         values = tuple(metrics.get(one.name, None if one.lower else 0.0) for one in self.metrics)
-        features = {
-            name: metrics.get(name, 0.0)
-            for name in self.settings.get("feature_dimensions", ())
-            if name not in _BUILT_IN_FEATURES
-        }
+        # timings differ from one measurement to the next, and prompts show features
+        others = [name for name in metrics if name not in (*self.objectives, "combined_score") and not is_timing(name)]
+        dimensions = self.settings.get("feature_dimensions", ())
+        spanned = [name for name in dimensions if name in metrics or name not in _BUILT_IN_FEATURES]
+        features = {name: metrics.get(name, 0.0) for name in (*spanned, *others)}
         fitness = self._fitness(counted, rewards)
+        if self._whole_mean and self.objectives == ("combined_score",):
+            rewards = values = (fitness,)
         return Score(rewards, fitness, features, feedback, error, () if values == rewards else values).check(self)
 
     def _fitness(self, metrics: Mapping[str, float], rewards: tuple[float, ...]) -> float:
         if "combined_score" in metrics:
             return metrics["combined_score"]
-        dimensions = self.settings.get("feature_dimensions", ())
-        named = dict(zip(self.objectives, rewards, strict=True))
-        counted = [value for name, value in named.items() if name not in dimensions] or list(rewards)
-        return sum(counted) / len(counted)
+        counted = metrics if self._whole_mean else dict(zip(self.objectives, rewards, strict=True))
+        dimensions = self.settings.get("feature_dimensions", FEATURE_DIMENSIONS)
+        names = [name for name in counted if name not in dimensions] or list(counted)
+        if self._whole_mean:
+            names = list(choose_objectives(names, self.objectives))
+        values = [counted[name] for name in names]
+        total, count = sum(values), max(1, len(values))
+        return total / count if math.isfinite(total) else sum(value / count for value in values)
 
     def _warn_of_new(self, metrics: Mapping[str, float]) -> None:
-        known = {*self.objectives, *self._left_out, "combined_score", "timeout"}
-        new = sorted(set(metrics) - known - {f"stage{n}_passed" for n in (1, 2, 3)})
-        if new and not self._warned:
+        known = {*self.objectives, "combined_score", "error"} | {f"stage{n}_passed" for n in (1, 2, 3)}
+        new = [name for name in sorted(set(metrics) - known) if not is_timing(name)]
+        if new and not self._warned and self._whole_mean and "combined_score" not in self.objectives:
             self._warned = True
-            warnings.warn(f"{self.where}: {', '.join(new)}: no metric of the initial program, ignored", stacklevel=2)
+            warnings.warn(f"{self.where}: {', '.join(new)}: no metric of the initial program; counted", stacklevel=2)
 
     # -- the evaluator's process -----------------------------------------------------------------------------------
 
@@ -293,8 +338,7 @@ class OpenEvolveProblem(FilesProblem):
             # An exception of the evaluator comes as a value. With an answer in its process, any other failure is as
             # likely that one's doing (a signal that rings late, a text that raises), which must not stop the problem
             limit = f" (evaluator.timeout is {self.timeout:g} s)" if outcome.status == "timeout" else ""
-            evaluation.failed = f"{stage}: {outcome.message or outcome.status}{limit}"
-            return False
+            return evaluation.fail(stage, f"{outcome.message or outcome.status}{limit}", outcome.status == "timeout")
         value = outcome.value
         if "odd" in value:
             due = "it must return a dict of metrics or an EvaluationResult"
@@ -303,14 +347,21 @@ class OpenEvolveProblem(FilesProblem):
             if not value["by_answer"]:
                 raised = value["raised"]
                 raise ScorerFault(f"{self._at(value['line'])}: {stage} raised {raised}{self._remedy(raised)}")
-            evaluation.failed = f"{stage}: {value['raised']}"
             evaluation.artifacts["traceback"] = value["trace"]
-            return False
+            return evaluation.fail(stage, value["raised"])
         evaluation.stages += 1
-        # OpenEvolve's mark of a failure, unless the config names it as a metric
-        metrics = value["metrics"].items()
-        evaluation.metrics.update({k: v for k, v in metrics if k != "error" or k in self._asked()})
-        evaluation.texts.update(value["texts"])
+        evaluation.texts.pop("error", None)
+        for kept, given in (
+            (evaluation.metrics, value["metrics"]),
+            (evaluation.flags, value["flags"]),
+            (evaluation.texts, value["texts"]),
+        ):
+            for other in (evaluation.metrics, evaluation.flags):
+                for name in given:
+                    other.pop(name, None)  # a name has the kind that it had last
+            kept.update(given)
+        if evaluation.stages > 1 and "error" not in self._asked():  # OpenEvolve merges stages without it
+            evaluation.metrics.pop("error", None)
         evaluation.artifacts.update(value["artifacts"])
         return True
 
@@ -345,10 +396,17 @@ class OpenEvolveProblem(FilesProblem):
         return tuple(described.value["stages"])
 
 
+def _error(evaluation: StageResults) -> str:
+    """Why the answer failed, as far as the evaluator or a limit says so; "" if not."""
+    if evaluation.failed and not evaluation.stages:
+        return evaluation.failed
+    odd = not all(map(math.isfinite, evaluation.metrics.values()))
+    return evaluation.texts.get("error") or (odd and evaluation.artifacts.get("error")) or ""
+
+
 def _passes(metrics: Mapping[str, float], threshold: float) -> bool:
-    """OpenEvolve's rule: combined_score, else the mean of all metrics, reaches the threshold."""
-    if not metrics:
-        return False
+    """OpenEvolve's rule: combined_score, else the mean of all metrics but `error`, reaches the threshold."""
     if "combined_score" in metrics:
         return metrics["combined_score"] >= threshold
-    return sum(metrics.values()) / len(metrics) >= threshold
+    counted = [value for name, value in metrics.items() if name != "error"]
+    return bool(counted) and sum(counted) / len(counted) >= threshold

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,14 @@ class Regions:
     blocks: tuple[tuple[str, ...], ...]
 
 
+def _markers(text: str) -> Iterator[tuple[int, bool]]:
+    """Its marker lines: the line's index, and whether it begins a block."""
+    for number, line in enumerate(text.split("\n")):
+        match = _MARKER.search(line) if "EVOLVE-BLOCK-" in line else None
+        if match is not None:
+            yield number, (match[1] or match[2]) == "START"
+
+
 @functools.lru_cache(maxsize=16)  # the problem's program, and an answer on its way to its score
 def regions(text: str) -> Regions | None:
     """The program's regions, or None if markers are nested or unmatched."""
@@ -36,11 +45,7 @@ def regions(text: str) -> Regions | None:
     blocks: list[tuple[str, ...]] = []
     lines = text.split("\n")
     start, inside = 0, False
-    for number, line in enumerate(lines):
-        match = _MARKER.search(line) if "EVOLVE-BLOCK-" in line else None
-        if match is None:
-            continue
-        opens = (match[1] or match[2]) == "START"
+    for number, opens in _markers(text):
         if opens == inside:
             return None
         if opens:
@@ -54,6 +59,18 @@ def regions(text: str) -> Regions | None:
         return None
     fixed.append(tuple(lines[start:]))
     return Regions(tuple(fixed), tuple(blocks))
+
+
+def odd_marker(text: str) -> str:
+    """The first marker that does not match, in words; "" if all do."""
+    opened = 0
+    for number, opens in _markers(text):
+        if opens and opened:
+            return f"the START in line {number + 1} stands inside the block that line {opened} begins"
+        if not opens and not opened:
+            return f"the END in line {number + 1} ends no block"
+        opened = number + 1 if opens else 0
+    return f"the START in line {opened} has no END" if opened else ""
 
 
 def splice(original: str, answer: str) -> str:

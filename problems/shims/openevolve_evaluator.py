@@ -55,8 +55,8 @@ def describe() -> dict[str, Any]:
 
 
 def run(stage: str, program: str, text: str) -> dict[str, Any]:
-    """{"metrics", "texts", "artifacts"} of one stage for an answer, which becomes the file `program`; or {"raised",
-    "line", "trace", "by_answer"}."""
+    """{"metrics", "flags", "texts", "artifacts"} of one stage for an answer, which becomes the file `program`; or
+    {"raised", "line", "trace", "by_answer"}."""
     path = os.path.abspath(program)
     with open(path, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
         file.write(text)
@@ -82,15 +82,32 @@ def run(stage: str, program: str, text: str) -> dict[str, Any]:
     if not isinstance(metrics, dict):
         return {"odd": f"{type(result).__name__} {str(result)[:200]}"}
     numeric: dict[str, float] = {}
+    flags: dict[str, bool] = {}
     texts: dict[str, str] = {}
     for name, value in metrics.items():
-        number = _number(value)
-        if number is not None:
+        number = _number(float(value) if name == "combined_score" and _is_told(value) else value)
+        if _is_flag(value) and name != "combined_score":
+            flags[str(name)] = bool(value)
+        elif number is not None:
             numeric[str(name)] = number
         elif value is not None:  # as in "error": None
             texts[str(name)] = str(value)[:LONGEST_ARTIFACT]
     shown = {str(name): _text(value) for name, value in artifacts.items()}
-    return {"metrics": numeric, "texts": texts, "artifacts": shown}
+    return {"metrics": numeric, "flags": flags, "texts": texts, "artifacts": shown}
+
+
+def _is_flag(value: Any) -> bool:
+    """Whether it is True or False, of Python or of NumPy: no score."""
+    of_numpy = type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1
+    return isinstance(value, bool) or (of_numpy and value.dtype.kind == "b")
+
+
+def _is_told(value: Any) -> bool:
+    """Whether it is the text of a number."""
+    try:
+        return isinstance(value, str) and float(value) is not None
+    except ValueError:
+        return False
 
 
 def _number(value: Any) -> float | None:

@@ -136,6 +136,23 @@ def test_a_trace_is_a_run_too(here, capsys, name):
     assert "set include_code: true" in evo(capsys, "import", "bare.jsonl", "--problem", "scorer.py")[2]
 
 
+def test_the_children_of_a_migrated_copy_are_the_programs_children(tmp_path):
+    """A trace has no row of the copy: S has the child A, A migrates as A', and A' has the child B."""
+    rows = [
+        dict(parent_id="s", parent_code="0", child_id="a", child_code="1", prompt={"user": "of s"}, llm_response="1!"),
+        dict(parent_id="a'", parent_code="1", child_id="b", child_code="2", prompt={"user": "of a"}, llm_response="2!"),
+        dict(parent_id="a'", parent_code="1", child_id="c", child_code="3", prompt={"user": "of a"}, llm_response="3!"),
+        dict(parent_id="s'", parent_code="0", child_id="d", child_code="4", prompt={"user": "of s"}, llm_response="4!"),
+    ]  # fmt: skip
+    file = tmp_path / "trace.jsonl"
+    file.write_text("".join(json.dumps({**row, "timestamp": i}) + "\n" for i, row in enumerate(rows)))
+    programs = read_programs(file)
+    assert [(one.id, one.parent, one.user, one.reply) for one in programs] == [
+        ("s", None, "", ""), ("a", "s", "of s", "1!"), ("b", "a", "of a", "2!"), ("c", "a", "of a", "3!"),
+        ("d", "s", "of s", "4!"),
+    ]  # fmt: skip
+
+
 def program(metrics: dict[str, Any], feedback: str = "") -> OpenEvolveProgram:
     return OpenEvolveProgram("p", "x", None, 0, 0.0, metrics, feedback)
 

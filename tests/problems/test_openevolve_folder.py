@@ -9,6 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evo.config.run import RunConfig
+from evo.search.defaults import population_config
 from islands.population.config import PopulationConfig
 from problems import BadAddress, Problem, ScorerFault, resolve
 from problems.openevolve.config import DEFAULTS, OpenEvolveConfig, read_config
@@ -105,6 +107,56 @@ def test_the_mean_leaves_out_feature_dimensions_which_become_features(directory)
     assert seed.features == {"twice": 1.0} and seed.fitness == 0.5
 
 
+SLOW = """
+def evaluate(path):
+    x = load(path).run()
+    return {"closeness": 0.0, "timeout": True} if x > 2 else {"closeness": x / 2, "timeout": np.bool_(False)}
+"""
+
+
+def test_flags_are_no_objectives_and_count_nowhere(directory):
+    """A program that took too long was the best of all when its flag counted as 1."""
+    problem = directory("import numpy as np\n" + HELPER + SLOW)
+    assert problem.objectives == ("closeness",)
+    seed, slow = problem.score(PROGRAM), problem.score(problem.canonical(answer("return 3")))
+    assert (seed.rewards, seed.fitness, seed.features) == ((0.25,), 0.25, {}) and "timeout: False" in seed.feedback
+    assert (slow.rewards, slow.fitness) == ((0.0,), 0.0) and "timeout: True" in slow.feedback
+    named = directory("import numpy as np\n" + HELPER + SLOW, "database:\n  feature_dimensions: [timeout]\n")
+    assert named.score(PROGRAM).features == {"timeout": 0.0} and named.score(PROGRAM).fitness == 0.25
+
+
+CALLS = (
+    "def evaluate(path):\n    return {'combined_score': load(path).run() / 3, 'digits': 4.0, 'calls': 8, 'ok': True}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "objectives", "says"),
+    [
+        ("", ("combined_score",), "Higher is better in combined_score. Only"),
+        ("database: {feature_dimensions: [calls]}", ("combined_score",), "Higher is better in combined_score. Only"),
+        ("directions: {combined_score: min}", ("combined_score",), "program. Lower is better in combined_score. Only"),
+        (
+            "directions: {calls: min}",
+            ("digits", "calls"),
+            "Higher is better in digits. combined_score decides. Lower is better in calls. Only",
+        ),
+        (
+            "{objectives: [combined_score, calls], directions: {calls: min}}",
+            ("combined_score", "calls"),
+            "Higher is better in combined_score. Lower is better in calls. In the fitness",
+        ),
+    ],
+)
+def test_each_objective_has_one_sentence_and_other_metrics_none(directory, config, objectives, says):
+    problem = directory(HELPER + CALLS, config)
+    assert problem.objectives == objectives and says in problem.statement()
+    told = problem.score(PROGRAM)
+    assert set(told.features) == {"digits", "calls"} - set(objectives)
+    grid = population_config(RunConfig(), problem)
+    assert grid.feature_dimensions == (("calls",) if "feature" in config else ("complexity", "diversity"))
+
+
 @pytest.mark.parametrize("key", ["objectives: [a]", "directions: {a: min}", "database: {feature_dimensions: [a]}"])
 def test_a_metric_that_the_evaluator_does_not_give_is_told_with_those_that_it_gives(directory, key):
     assert "config.yaml: no metric named a; there are twice, value" in str(directory(config=key).fault)
@@ -131,19 +183,26 @@ def test_what_the_config_calls_readable_is_read(directory, tmp_path_factory):
 
 def test_a_cascade_stops_at_its_thresholds_and_merges_what_it_measured(directory):
     config = "evaluator:\n  cascade_thresholds: [0.5, 1.5]\ntarget: 0.9\n"
-    problem = directory(CASCADE, config, helper=HELPER)
-    # stage 3 is not reached by the seed, and yet it names an objective
+    problem = directory(CASCADE, config + "objectives: [runs, value, extra]\n", helper=HELPER)
     assert problem.objectives == ("runs", "value", "extra") and problem.target == 0.9
     seed = problem.score(problem.seed_answer())
     assert seed.rewards == (1.0, 0.5, 0.0) and seed.fitness == 0.25
-    assert "counted 0: extra" in seed.feedback
+    assert "its reward is 0: extra" in seed.feedback
     assert "trace: went well" in seed.feedback and "raw: bytes" in seed.feedback
     assert problem.score(problem.canonical(answer("return 4"))).rewards == (1.0, 4.0, 16.0)
     low = problem.score(problem.canonical(answer("return -1")))
     assert low.rewards == (0.0, 0.0, 0.0) and low.error is None
+    problem = directory(CASCADE, config, helper=HELPER)
+    assert problem.objectives == ("combined_score",)
+    seed = problem.score(problem.seed_answer())
+    assert (seed.rewards, seed.fitness, seed.features) == ((0.25,), 0.25, {"runs": 1.0, "value": 0.5})
+    plain = CASCADE.replace('"combined_score": value / 2', "").replace(', "combined_score": 1.0', "")
+    problem = directory(plain, config, helper=HELPER)
+    assert problem.objectives == ("runs", "value", "extra")  # stage 3 is not reached by the seed
+    assert problem.score(PROGRAM).rewards == (1.0, 0.5, 0.0) and problem.score(PROGRAM).fitness == 0.75
     off = "evaluator:\n  cascade_evaluation: false\nprompt:\n  include_artifacts: false\n  system_message: Be clever.\n"
     problem = directory(CASCADE, off, helper=HELPER)
-    assert problem.objectives == ("value",) and problem.score(PROGRAM).fitness == 0.25
+    assert problem.objectives == ("combined_score",) and problem.score(PROGRAM).fitness == 0.25
     assert "went well" not in problem.score(PROGRAM).feedback and problem.statement().startswith("Be clever.")
 
 
@@ -155,9 +214,15 @@ def test_a_failure_in_a_later_stage_keeps_what_the_earlier_measured(directory):
     problem = directory(CASCADE, "evaluator:\n  timeout: 1\n", helper=looking)
     body = "import time, sys\n    frame = sys._getframe(2).f_code.co_name\n    "
     slow = problem.score(problem.canonical(answer(body + "return time.sleep(9) if frame == 'evaluate_stage2' else 1")))
-    assert slow.rewards == (1.0, 0.0, 0.0) and "evaluate_stage2" in slow.error and "timeout is 1 s" in slow.error
+    # OpenEvolve gives {runs: 1, error: 0, stage2_passed: 0, timeout: True}, of which the flag does not count
+    assert slow.fitness == 1 / 3 and slow.error is None
+    assert "evaluate_stage2" in slow.feedback and "timeout is 1 s" in slow.feedback and "timeout: True" in slow.feedback
     crash = problem.score(problem.canonical(answer(body + "return 1 // 0 if frame == 'evaluate_stage2' else 1")))
-    assert crash.rewards == (1.0, 0.0, 0.0) and "ZeroDivisionError" in crash.error
+    assert crash.fitness == 1 / 3 and crash.error is None and "ZeroDivisionError" in crash.feedback
+    early = CASCADE.replace('"error": 0.0}', '"combined_score": 0.6}')
+    problem = directory(early, "evaluator:\n  timeout: 1\n", helper=looking)
+    crash = problem.score(problem.canonical(answer(body + "return 1 // 0 if frame == 'evaluate_stage2' else 1")))
+    assert (crash.rewards, crash.fitness, crash.error) == ((0.6,), 0.6, None)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +253,7 @@ def test_what_the_answer_does_wrong_is_a_zero_score(directory, body, says):
         ("return {'value': 1 / (value - 4)}", r"evaluator\.py, line \d+: evaluate raised ZeroDivisionError"),
         ("return {'value': float('nan') if value == 4 else 1.0}", r"evaluator\.py: it gave value = nan"),
         ("return {'value': 10**400 if value == 4 else 1.0}", r"evaluator\.py: it gave value = inf"),
-        ("return {'value': 1.7e308 if value == 4 else 1.0, 'more': 1.7e308}", "gave fitness = inf"),
+        ("return {'combined_score': float('nan') if value == 4 else 1.0}", r"it gave combined_score = nan"),
         ("return None if value == 4 else {'value': 1.0}", r"evaluate returned NoneType None"),
         ("return {'value': {}['x']} if value == 4 else {'value': 1.0}", r"KeyError: 'x'"),
     ],
@@ -506,6 +571,15 @@ def test_honoured_keys_come_in_our_terms_and_the_rest_in_one_warning(tmp_path):
         ("llm: {primary_model: 5}", "model's name"),
         ("llm: {models: [{name: a, weight: heavy}]}", "weight is 'heavy'"),
         ("llm: {max_tokens: many}", "whole number"),
+        (
+            "llm: {temperature: 7e-1}",
+            r"temperature is '7e-1'; it must be a number \(YAML takes 7e-1 for text: write 0.7",
+        ),
+        ("evaluator: {timeout: 1e2}", "write 100"),
+        ("max_iterations: 1e3", "write 1000"),
+        ("evaluator: {cascade_thresholds: [0.5, 7e-1]}", "write 0.7"),
+        ("llm: {models: [{name: a, weight: 8e-1}]}", "write 0.8"),
+        ("llm: {models: [{name: a, weight: 0}]}", "each has the weight 0"),
     ],
 )
 def test_a_broken_config_is_one_line(tmp_path, text, says):
@@ -555,6 +629,9 @@ def test_primary_and_secondary_model(tmp_path):
     assert [one.common.weight for one in parse_addresses(read(tmp_path, text).settings["policy"])] == [3, 1]
     assert read(tmp_path, "llm: {primary_model: a}").settings["policy"] == "openai:a"
     assert "policy" not in read(tmp_path, "llm: {api_base: http://h}").settings
+    skydiscover = read(tmp_path, "max_solution_length: 60000\ndiff_based_generation: false")
+    assert skydiscover.settings["max_code_length"] == 60_000 and not skydiscover.settings["diff_based_evolution"]
+    assert skydiscover.ignored == ()
 
 
 def test_an_address_as_a_name_stays_one(tmp_path):

@@ -1,11 +1,14 @@
-"""Diff mode: SEARCH/REPLACE blocks in OpenEvolve's form, applied to the parent, all of them or none.
+"""Diff mode: SEARCH/REPLACE blocks in OpenEvolve's form, applied to the parent in order.
 
-The grammar and the matching are those of openevolve.utils.code_utils, read in linear time.
+The matching is that of openevolve.utils.code_utils, in linear time. The grammar takes more: other lengths of the
+markers, and lines of prose or of the program that look like one.
 """
 
 from __future__ import annotations
 
 import re
+
+from problems.python_syntax import parse_python
 
 MOST_BLOCKS = 128
 """More edit blocks than this in one answer are refused."""
@@ -30,21 +33,24 @@ def has_edits(text: str) -> bool:
     return any(_marker(line) in (_SEARCH, _REPLACE) for line in text.split("\n"))
 
 
-def apply_edits(parent: str, text: str) -> str:
-    """`parent` with every edit block of `text` applied in order.
+def apply_edits(parent: str, text: str, left_out: list[str] | None = None) -> str:
+    """`parent` with the edit blocks of `text` applied in order.
 
-    A SEARCH part matches whole lines of the program: equal lines, else lines that differ only in trailing spaces.
-    Raises EditFault if a block is malformed, its SEARCH part is empty or not in the program (a silent no-op in
-    OpenEvolve itself, which would store a copy of the parent), or if nothing changes.
+    A SEARCH part matches whole lines of the program: equal lines, else lines that differ only in trailing spaces. A
+    block whose SEARCH part is empty or not in the program is left out, as in OpenEvolve; the reason, which names it, is
+    added to `left_out`. Raises EditFault if a block is malformed, if all are left out, or if nothing changes.
     """
     blocks = _read_blocks(text)
     lines = parent.split("\n")
     bare = [line.rstrip() for line in lines]
+    missed: list[str] = []
+    doubtful = False  # whether a REPLACE part holds a divider that its SEARCH part does not account for
     for number, divisions in enumerate(blocks, 1):
         name = f"edit block {number} of {len(blocks)}"
         divisions = [division for division in divisions if division[0].strip()]
         if not divisions:
-            raise EditFault(f"{name}: the SEARCH part is empty")
+            missed.append(f"{name}: the SEARCH part is empty")
+            continue
         for search, replacement in reversed(divisions):  # the most of a SEARCH part that the program has
             wanted = search.split("\n")
             place = _find(lines, wanted)
@@ -54,13 +60,24 @@ def apply_edits(parent: str, text: str) -> str:
                 given = replacement.split("\n")
                 lines[place : place + len(wanted)] = given
                 bare[place : place + len(wanted)] = [line.rstrip() for line in given]
+                doubtful |= _dividers(given) > _dividers(wanted)
                 break
         else:
-            raise EditFault(f"{name}: its SEARCH part is not in the program: {_first_line(divisions[0][0])!r}")
+            missed.append(f"{name}: its SEARCH part is not in the program: {_first_line(divisions[0][0])!r}")
+    if len(missed) == len(blocks):
+        raise EditFault(missed[0])
     program = "\n".join(lines)
+    if doubtful and (parse_python(parent) is None or parse_python(program) is None):
+        raise EditFault(f"malformed edit block: a second line {_DIVIDER}, which would stand in the program")
     if program == parent:
         raise EditFault("the edits change nothing")
+    if left_out is not None:
+        left_out += missed
     return program
+
+
+def _dividers(lines: list[str]) -> int:
+    return sum(_marker(line) == _DIVIDER for line in lines)
 
 
 def _marker(line: str) -> str | None:

@@ -33,7 +33,7 @@ class Chain:
 
     answers: at most m, in the order written, no two the same by problems.identity (of programs comments and layout do
         not count)
-    error: one line on missing or omitted answers; None if all m are there
+    error: one line on missing or omitted answers, or edits that were left out; None if all m are there as written
     """
 
     answers: tuple[str, ...]
@@ -73,10 +73,12 @@ def parse(
         texts = dialect.read(text, prompt)
         missing = "" if texts else f"no {'route' if dialect.answer_format == 'route' else 'answer'} in it"
     elif diff_parent is not None and (answer_format != "python" or has_edits(text)):
+        left_out: list[str] = []
         try:
-            return Chain((apply_edits(diff_parent.replace("\r\n", "\n"), text),))
+            edited = apply_edits(diff_parent.replace("\r\n", "\n"), text, left_out)
         except EditFault as fault:
             return Chain((), str(fault))
+        return Chain((edited,), f"left out {'; '.join(left_out)}" if left_out else None)
     elif answer_format == "python":
         texts, missing = read_programs(text, answers)
     else:

@@ -242,14 +242,32 @@ def test_lines_like_markers_may_stand_in_a_program(search: str, replacement: str
     assert elsewhere == Chain((before.replace("x = 1", "x = 2"),))
 
 
+def test_a_block_that_fits_nothing_is_left_out_and_the_rest_is_applied() -> None:
+    changed = PARENT.replace("import math", "import cmath")
+    for odd, why in (
+        (edit("    z = 9", "    z = 8"), "its SEARCH part is not in the program: 'z = 9'"),
+        (edit("", "y = 1"), "the SEARCH part is empty"),
+        (edit("\n", "y = 1"), "the SEARCH part is empty"),
+    ):
+        first = parse(edit("import math", "import cmath") + "\n" + odd, "python", 1, diff_parent=PARENT)
+        assert first == Chain((changed,), f"left out edit block 2 of 2: {why}")
+        last = parse(odd + "\n" + edit("import math", "import cmath"), "python", 1, diff_parent=PARENT)
+        assert last == Chain((changed,), f"left out edit block 1 of 2: {why}")
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
         (
-            edit("import math", "import cmath") + "\n" + edit("    z = 9", "    z = 8"),
-            "edit block 2 of 2: its SEARCH part is not in the program: 'z = 9'",
+            edit("    w = 9", "    w = 8") + "\n" + edit("    z = 9", "    z = 8"),
+            "edit block 1 of 2: its SEARCH part is not in the program: 'w = 9'",
         ),
         (edit("", "import os"), "edit block 1 of 1: the SEARCH part is empty"),
+        (edit("    y = x + 1", "    y = x + 2\n=======\n    y = x + 5"), "malformed edit block: a second line ======="),
+        (
+            edit("import math", "import cmath") + "\n" + edit("    return y", "    return 2\n=======\n    return 3"),
+            "malformed edit block: a second line =======",
+        ),
         (edit("import math", "import math"), "the edits change nothing"),
         ("<<<<<<< SEARCH\nimport math\n>>>>>>> REPLACE", "malformed edit block"),
         ("<<<<<<< SEARCH\nimport math\n=======\nimport cm", "malformed edit block"),
