@@ -19,7 +19,7 @@ from islands.browse import candidates_table
 from islands.runs import best, current_summary
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
-from problems.objectives import is_lower, own_fitness
+from problems.objectives import is_lower, value_of
 from problems.retired import NAMES, replace_hint
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def only_answer(name: str, problems: int, best: list[Answer]) -> Answer:
 
 
 def _answer(problem: ProblemRecord, candidate: Candidate) -> Answer:
-    target, measured = own_fitness(problem.metrics, problem.target), as_dict(problem.metrics, candidate)
+    target, measured = value_of(problem.metrics, problem.target).number, as_dict(problem.metrics, candidate)
     solved = problem.target is not None and candidate.fitness >= problem.target
     return Answer(problem.name, candidate.text, **measured, target=target, candidate=candidate.id, solved=solved)
 
@@ -243,8 +243,7 @@ class ComparisonResult(StoredResult):
         with Store.open(self.db, read_only=True) as store:
             progress, rows = Progress.open(store, self.name, self.against), list[dict[str, Any]]()
             for search in progress.searches():
-                metrics = search.problem.metrics
-                steps = [(rise.iteration, own_fitness(metrics, rise.fitness)) for rise in search.rises]
+                steps = [(rise.iteration, rise.value.number) for rise in search.rises]
                 if steps and steps[-1][0] < search.iterations:
                     steps.append((search.iterations, steps[-1][1]))
                 rows += [{**_named(progress, search), "iteration": at, "best": fitness} for at, fitness in steps]
@@ -285,7 +284,7 @@ def _search_rows(progress: Progress) -> list[dict[str, Any]]:
             "iterations": search.iterations,
             "solved": search.solved_at is not None if search.problem.target is not None else None,
             "solved_at": search.solved_at,
-            "best": None if search.best is None else own_fitness(search.problem.metrics, search.best.fitness),
+            "best": None if search.best is None else search.best.value.number,
         }
         for search in progress.searches()
     ]

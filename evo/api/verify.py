@@ -34,7 +34,7 @@ from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
-from problems.objectives import is_lower, own_fitness
+from problems.objectives import Reward, is_lower, value_of
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
@@ -205,7 +205,7 @@ class _Subject:
 
     def _own(self, row: Sequence[Any]) -> float:
         """As the scorer measured it; nan for a failed answer whose fitness is better when lower."""
-        value = own_fitness(self.problem.metrics, row[0])
+        value = value_of(self.problem.metrics, Reward(row[0])).number
         return math.nan if value is None else value
 
     def notes(self) -> Iterator[str]:

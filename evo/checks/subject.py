@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from evo.values import write_fitness
+from evo.values import target_value, write_value
 from problems.contract import Problem, Score, ScorerFault
 from problems.scoring import cores
 from vpo.policies.mutation import mutate_answer
@@ -83,7 +83,7 @@ class Subject:
 
     def write(self, fitness: float) -> str:
         """As the scorer measures it."""
-        return write_fitness(self.problem.metrics, fitness)
+        return write_value(target_value(self.problem.metrics, fitness), arrow=False)
 
     def _timed(self, answer: str, score: Callable[[], Score]) -> Outcome:
         began, checked, fault = time.perf_counter(), None, ""

@@ -23,6 +23,7 @@ from evo.cli.options import (
     open_console,
     open_wide_console,
     print_json,
+    print_rows,
     print_table,
 )
 from evo.comparison.operators import operator_dict
@@ -40,11 +41,12 @@ from evo.progress.answer import (
 )
 from evo.progress.answer_set import choose_sets
 from evo.progress.model import Progress
+from evo.progress.rows import answer_row, number, word
 from evo.progress.training import TrainingProgress, is_training
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
-from evo.values import as_dict, fitness_of, mark, write_number, write_scored, write_values
+from evo.values import as_dict, write_number, write_scored
 from islands.browse import failed_candidates
 from islands.comparisons import runs_named
 from islands.runs import best as best_of
@@ -53,7 +55,7 @@ from islands.scorers import scorer_changes
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
-from problems.objectives import describe_directions, is_lower, own_fitness, own_values
+from problems.objectives import Objective, describe_directions, measure_of, value_of
 
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
@@ -169,28 +171,17 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
             f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}", soft_wrap=True
         )
     console.print()
-    rows = []
-    for problem, candidate in best_answers:
-        done, metrics = searches[problem.id], problem.metrics
-        fitness, target = (
-            None if candidate is None else fitness_of(metrics, candidate),
-            own_fitness(metrics, problem.target),
-        )
-        arrow = mark(metrics[0]) if is_lower(metrics) else ""
-        vector = "" if candidate is None else write_values(metrics, own_values(metrics, candidate))
-        rows.append(
-            (
-                problem.name,
-                str(done.iterations),
-                write_number(fitness, [target]) + arrow,
-                write_number(target, [fitness]),
-                "-" if done.solved_at is None else str(done.solved_at),
-                "-" if candidate is None else str(candidate.id),
-                problem.message if problem.status == "failed" else vector,
-            )
-        )
     titles = ("problem", "done", "best", "target", "solved", "id", "values")
-    print_table(console, titles, rows, right=titles[1:-1])
+    rows = [
+        {
+            **answer_row(problem, candidate),
+            "done": number(searches[problem.id].iterations, "d"),
+            "solved": number(searches[problem.id].solved_at, "d"),
+            **({"values": word(problem.message)} if problem.status == "failed" else {}),
+        }
+        for problem, candidate in best_answers
+    ]
+    print_rows(console, rows, dict(zip(titles, titles, strict=True)))
     if len(best_answers) == 1 and (told := describe_directions(best_answers[0][0].metrics)):
         console.print(told, soft_wrap=True)
     for problem, candidate in best_answers:
@@ -205,7 +196,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         labelled = [replace(operator, label=operator.policy) for operator in operators]
         print_operators(console, {run.name: labelled}, crossed_seeds=comparison.crossed_seeds)
     if len(versions) > 1:
-        _print_versions(console, versions)
+        _print_versions(console, versions, [problem.metrics for problem, _ in best_answers])
     if saved:
         console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
     if failed:
@@ -224,15 +215,16 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
 def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
     return {
         "problem": problem.name,
-        "target": own_fitness(problem.metrics, problem.target),
+        "target": value_of(problem.metrics, problem.target).number,
         "candidate": None if candidate is None else candidate.id,
         **as_dict(problem.metrics, candidate),
         "answer": None if candidate is None else candidate.text,
     }
 
 
-def _print_versions(console: Console, versions: Sequence[VersionUse]) -> None:
-    """The policy versions that answered in the run; if there are many, only the first and the last."""
+def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: Sequence[Sequence[Objective]]) -> None:
+    """The policy versions that answered in the run; if there are many, only the first and the last. metrics: of the
+    run's problems: a mean over all answers is one of their rewards"""
     root, rows = versions[0].version, list[tuple[str, ...]]()
     for use in versions:
         saved = Path(use.checkpoint).name if use.checkpoint else ""
@@ -242,7 +234,8 @@ def _print_versions(console: Console, versions: Sequence[VersionUse]) -> None:
         more = (f"... {len(rows) - VERSIONS_SHOWN} more", "", "", "", "", "")
         rows = [*rows[: VERSIONS_SHOWN // 2], more, *rows[-VERSIONS_SHOWN // 2 :]]
     console.print("\npolicy versions", style="bold")
-    titles = ("version", "iterations", "from", "to", "mean fitness", "checkpoint")
+    mean = "mean reward" if any(measure_of(each).lower for each in metrics) else "mean fitness"
+    titles = ("version", "iterations", "from", "to", mean, "checkpoint")
     print_table(console, titles, rows, right=titles[1:-1])
 
 
@@ -263,7 +256,10 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
             "policy_version": detail.policy_version,
             "times_found": detail.found,
             "cells": [{"island": island, "cell": cell} for island, cell in detail.cells],
-            "lineage": [ancestor._asdict() for ancestor in answer.lineage],
+            "lineage": [
+                {"candidate": id, "fitness": value.number, "generation": step.generation}
+                for (id, value), step in zip(answer.line, answer.lineage, strict=True)
+            ],
         }
         print_json(shown)
         return

@@ -12,7 +12,7 @@ import numpy as np
 
 from evo.errors import BadInput
 from evo.progress.answer import score_held_out
-from evo.values import as_dict, fitness_of, write_number
+from evo.values import as_dict, scored_value, write_number, write_value
 from islands.groups import children
 from islands.history import CandidateReader
 from islands.store import Store
@@ -65,7 +65,7 @@ class AnswerSet:
         """One line: its value, and that of the best single answer."""
         name, metrics = self.problem.name, self.problem.metrics
         if len(metrics) == 1:
-            best = write_number(fitness_of(metrics, self.single))
+            best = write_value(scored_value(metrics, self.single))
             return f"{name}: with one objective the best set is the best answer, {self.single.id} ({best})"
         value, alone = self.value, self.worth(self.single.rewards)
         told = f"a set of {len(self.members)} has value {write_number(value, [alone])}"

@@ -30,6 +30,7 @@ from textual.worker import WorkerFailed, get_current_worker
 from evo.errors import INTERRUPTED
 from evo.glossary import SIGNS, WORDS
 from evo.progress.model import Progress
+from evo.progress.rows import best_title, mean_best, solved_cell
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
 from evo.tui.child import CommandProcess
@@ -490,8 +491,10 @@ class ScreenApp(App[int]):
             self.copy_to_clipboard(detail.answer.candidate.text)
             self.notify(f"copied the answer of {clean(detail.arm)}", markup=False)
         else:
+            title = best_title(self.snapshot)
             arms = [
-                f"{arm.name}: solved {draw.solved_text(arm)}, mean best {arm.mean_best}" for arm in self.snapshot.arms
+                f"{arm.name}: solved {solved_cell(arm).text}, {title} {mean_best(self.snapshot, arm).text}"
+                for arm in self.snapshot.arms
             ]
             self.copy_to_clipboard("\n".join([*arms, *(verdict.text for verdict in self.snapshot.verdict)]) + "\n")
             self.notify("copied the standings")
