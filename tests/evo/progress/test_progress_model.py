@@ -87,7 +87,7 @@ def test_a_mean_best_never_falls_when_further_searches_begin(db, search):
     for arm, seed, groups in (("base", 0, 2), ("base", 0, None), ("base", 1, 1), ("base", 1, None)):
         search(arm, seed, groups)
         with Store.open(db, read_only=True) as store:
-            values.append(Progress.open(store, "cmp").snapshot(statistics=False).arms[0].mean_best)
+            values.append(Progress.open(store, "cmp").snapshot(statistics=False).arms[0].mean_best.number)
     assert values == sorted(values) and values[0] < values[-1]
 
 
@@ -123,7 +123,7 @@ def test_improvements_are_the_newest_rises_with_what_they_gained(db, search):
             for step in of
             if step.iteration >= 0
         }
-        assert {line.candidate: line.fitness for line in snapshot.improvements} == steps
+        assert {line.candidate: line.value.number for line in snapshot.improvements} == steps
         assert list(snapshot.improvements) == sorted(
             snapshot.improvements, key=lambda line: (-line.created, -line.candidate)
         )
