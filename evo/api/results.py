@@ -203,8 +203,9 @@ class ComparisonResult(StoredResult):
 
     name, db: for `evo.resume`, `evo.load_comparison` and the command line
     against: the arm that the others are measured against
-    verdicts: a line for every other arm, as in "vpo - grpo = +0.12 [0.03, 0.21]" (difference in the solve rate, or in
-        the mean best fitness if there are no targets, with its 95% interval) or "no difference shown"
+    verdicts: a line for every pair of arms, those with `against` first, as in "vpo - grpo = +0.12 [0.03, 0.21]"
+        (difference in the solve rate, or in the mean best value if there are no targets, with its 95% interval; of a
+        value to be lowered it ends in an arrow and better or worse) or "no difference shown"
     summary: all metrics with intervals and p-values, as `evo compare --json` prints them
 
     Example:
@@ -226,7 +227,7 @@ class ComparisonResult(StoredResult):
 
     def frame(self, *, candidates: bool = False) -> DataFrame:
         """A row for every search: arm, seed, problem, policy, status (of its run), iterations (done), solved, solved_at
-        (iterations it took; 0 for the seed answer), best (fitness).
+        (iterations it took; 0 for the seed answer), best (the value of its best answer).
 
         candidates: a row for every candidate of all searches instead, as RunResult.frame() has them, with arm and seed
 
@@ -238,7 +239,7 @@ class ComparisonResult(StoredResult):
         return data_frame(rows, ("arm", "seed", "problem"))
 
     def curves(self) -> DataFrame:
-        """Best fitness so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
+        """The best value so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
         rose, and one at the last iteration. Raises ImportError without pandas."""
         with Store.open(self.db, read_only=True) as store:
             progress, rows = Progress.open(store, self.name, self.against), list[dict[str, Any]]()

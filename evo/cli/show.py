@@ -46,7 +46,7 @@ from evo.progress.training import TrainingProgress, is_training
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
-from evo.values import as_dict, write_number, write_scored
+from evo.values import as_dict, write_scored, write_value
 from islands.browse import failed_candidates
 from islands.comparisons import runs_named
 from islands.runs import best as best_of
@@ -55,7 +55,7 @@ from islands.scorers import scorer_changes
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
-from problems.objectives import Objective, describe_directions, measure_of, value_of
+from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
 
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
@@ -229,13 +229,14 @@ def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: S
     for use in versions:
         saved = Path(use.checkpoint).name if use.checkpoint else ""
         name = use.version.removeprefix(root) or root
-        rows.append((name, str(use.groups), str(use.first), str(use.last), write_number(use.fitness), saved))
+        mean = write_value(Value(use.fitness, REWARD))
+        rows.append((name, str(use.groups), str(use.first), str(use.last), mean, saved))
     if len(rows) > VERSIONS_SHOWN:
         more = (f"... {len(rows) - VERSIONS_SHOWN} more", "", "", "", "", "")
         rows = [*rows[: VERSIONS_SHOWN // 2], more, *rows[-VERSIONS_SHOWN // 2 :]]
     console.print("\npolicy versions", style="bold")
-    mean = "mean reward" if any(measure_of(each).lower for each in metrics) else "mean fitness"
-    titles = ("version", "iterations", "from", "to", mean, "checkpoint")
+    title = "mean reward" if any(measure_of(each).lower for each in metrics) else "mean fitness"
+    titles = ("version", "iterations", "from", "to", title, "checkpoint")
     print_table(console, titles, rows, right=titles[1:-1])
 
 

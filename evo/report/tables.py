@@ -40,8 +40,8 @@ from islands.browse import CandidateSummary
 from islands.types import ProblemRecord, RunRecord
 from problems.objectives import FITNESS, HasValues, fitness_objective, own_values, value_of
 
-BEST = "best"
-"""Of the column of mean best values, whose title tells what they are of."""
+BEST, MEAN_BEST = "best", "mean best"
+"""Of the column of mean best values, whose title tells what they are of, and where its words are."""
 KINDS_SHOWN, LISTED, HEAD_CHARS, MOST_DIGITS = 12, 6, 160, 8
 UNRECORDED = "not recorded"
 
@@ -80,7 +80,8 @@ def make_table(name: str, caption: str, rows: Sequence[Row], titles: Sequence[st
     if not rows:
         return None
     kept = [title for title in titles or rows[0] if any(row[title].text != NONE for row in rows)]
-    columns = [Column(title, HINTS.get(title, ""), any(row[title].number for row in rows)) for title in kept]
+    hints = {title: HINTS.get(title, HINTS[MEAN_BEST] if rows[0][title].measure else "") for title in kept}
+    columns = [Column(title, hints[title], any(row[title].number for row in rows)) for title in kept]
     return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
 
 

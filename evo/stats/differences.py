@@ -305,16 +305,17 @@ def write_difference(difference: Difference, digits: int = 2, lower: bool = Fals
         digits = 0
     while difference.shown and digits < 4 and round(inner, digits) == 0:  # an end that is not 0 is not printed as 0
         digits += 1
+    form = f".{digits}f" if outer < HUGE else ".4g"
     # adding 0.0 turns -0.0 into 0.0
     mean, low, high = (round(x, digits) + 0.0 for x in (interval.mean, interval.low, interval.high))
-    text = f"{mean:+.{digits}f}" + (f" [{low:.{digits}f}, {high:.{digits}f}]" if interval.known else "")
+    text = f"{mean:+{form}}" + (f" [{low:{form}}, {high:{form}}]" if interval.known else "")
     if not lower:
         return text
     return f"{text} ↓" + (f" {'worse' if interval.mean > 0 else 'better'}" if difference.shown else "")
 
 
-LARGE = 1000
-"""Differences from this on are written as whole numbers."""
+LARGE, HUGE = 1e3, 1e7
+"""Differences from these on are written as whole numbers, and with four digits."""
 
 
 def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2, lower: bool = False) -> Verdict:

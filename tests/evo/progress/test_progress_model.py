@@ -129,7 +129,7 @@ def test_improvements_are_the_newest_rises_with_what_they_gained(db, search):
         )
         for line in snapshot.improvements:
             assert line.change is None or abs(sum(line.change)) < 1e-9
-            assert line.before is None or line.before < line.fitness
+            assert line.before is None or line.before.number < line.value.number
 
 
 def test_archives_are_read_as_they_are(db, search):
