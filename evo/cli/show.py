@@ -155,12 +155,12 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         )
     counted, seconds = list(progress.searches()), run.summary.get("seconds")
     took = f" in {clock(seconds)}" if seconds else ""
-    solved = sum(search.solved_at is not None for search in counted)
-    left_out = f", {len(comparison.failed)} left out" if comparison.failed else ""
-    console.print(
-        f"{solved} of {len(counted)} solved{left_out}, {totals.groups:,} iterations, {totals.answers:,} answers, "
-        f"{describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{took}"
-    )
+    judged = [search for search in counted if search.problem.target is not None]
+    solved = sum(search.solved_at is not None for search in judged)
+    parts = [f"{solved} of {len(judged)} solved"] * bool(judged)
+    parts += [f"{len(comparison.failed)} left out"] * bool(comparison.failed)
+    parts += [f"{totals.groups:,} iterations", f"{totals.answers:,} answers"]
+    console.print(f"{', '.join(parts)}, {describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{took}")
     for policy in replaced:
         before, after = policy["before"], policy["after"]
         console.print(f"{format_time(policy['created'])}  the policy changed: {before} -> {after}", soft_wrap=True)
