@@ -111,7 +111,7 @@ class Results:
         if self.best is None or np.isnan(self.best[:, :, -1]).all():
             return None
         found = self.comparable(self.best[:, :, -1])
-        return float(found[np.isfinite(found).all(axis=1)].mean())
+        return float(found[np.isfinite(found).all(axis=1)].mean(axis=1).mean())
 
     @property
     def at(self) -> Floats:
