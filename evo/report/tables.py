@@ -41,7 +41,7 @@ from islands.types import ProblemRecord, RunRecord
 from problems.objectives import FITNESS, HasValues, fitness_objective, own_values, value_of
 
 BEST, MEAN_BEST = "best", "mean best"
-"""Of the column of mean best values, whose title tells what they are of, and where its words are."""
+"""The column of mean best values, whose title names what is measured, and its entry in the glossary."""
 KINDS_SHOWN, LISTED, HEAD_CHARS, MOST_DIGITS = 12, 6, 160, 8
 UNRECORDED = "not recorded"
 
