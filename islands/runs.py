@@ -214,8 +214,11 @@ def course_between(connection: Connection, run: int, after: int, upto: int) -> R
         PromptGroup.c.best, PromptGroup.c.created, Candidate.c.own_values,
     ).outerjoin(Candidate, Candidate.c.id == PromptGroup.c.best)  # fmt: skip
     rises = rises.where(*_range(run, after, upto), PromptGroup.c.best.is_not(None))
-    for problem, *rest, own in connection.execute(rises.order_by(PromptGroup.c.sequence)):
-        improvements.setdefault(problem, []).append(Improvement(problem, *rest, tuple(own or ())))
+    for problem, iteration, sequence, fitness, id, created, own in connection.execute(
+        rises.order_by(PromptGroup.c.sequence)
+    ):
+        rise = Improvement(problem, iteration, sequence, fitness, id, created, tuple(own or ()))
+        improvements.setdefault(problem, []).append(rise)
     return RunCourse(groups, solved, improvements)
 
 

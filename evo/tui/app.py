@@ -46,6 +46,8 @@ POLL_SHARE = 0.02
 FAULT_SECONDS = 10.0
 """A database that does not answer a screen without a search for so long has gone away."""
 WIDE, TALL, ROOMY, LEAST_BODY = 116, 24, 30, 12
+MOST_VERDICTS = 6
+"""Lines of verdicts; app.css has the same height."""
 THEMES = {"dark": "textual-dark", "light": "textual-light", "terminal": "ansi-dark"}
 """Short names for EVO_THEME, which also takes the names of Textual's themes."""
 
@@ -291,7 +293,7 @@ class ScreenApp(App[int]):
             return
         self._show_head(snapshot)
         height, problems = self.size.height, len(snapshot.problems)
-        above = 4 + len(snapshot.arms) + min(6, len(snapshot.verdict))
+        above = 4 + len(snapshot.arms) + min(MOST_VERDICTS, len(snapshot.verdict))
         has_room = problems == 1 or (snapshot.detail is not None and height >= ROOMY + problems)
         for name, wanted in (("-best", has_room), ("-tight", height - above < LEAST_BODY)):
             if self._base.has_class(name) != wanted:  # sizes change
@@ -300,7 +302,7 @@ class ScreenApp(App[int]):
         query("#best Static", Static).update(draw_best(snapshot, palette))
         width = self.size.width - 2
         query("#arms", Static).update(draw.arms(snapshot, width, palette))
-        query("#verdict", Static).update(draw.verdict(snapshot, palette))
+        query("#verdict", Static).update(draw.verdict(snapshot, palette, MOST_VERDICTS))
         query("#verdict").display = snapshot.reference is not None
         plot = query("#curves", Static)
         title = Text(draw.curves_title(snapshot) + " ", STRONG)

@@ -140,16 +140,20 @@ def _runs(arm: ArmSnapshot) -> str:
     return ", ".join(f"{arm.statuses[status]} {status}" for status in order if arm.statuses.get(status))
 
 
-def verdict(snapshot: Snapshot, palette: Palette) -> Text:
-    """A line for each pair of arms, the shown differences first; empty for a single arm."""
+def verdict(snapshot: Snapshot, palette: Palette, most: int | None = None) -> Text:
+    """A line for each pair of arms, the shown differences first; empty for a single arm. most: lines at most"""
     if snapshot.reference is None:
         return Text()
     if not snapshot.verdict:
         return Text("verdict: waits until every search has begun", palette.muted)
+    ranked = sorted(snapshot.verdict, key=lambda one: not one.shown)
+    kept = ranked if most is None or len(ranked) <= most else ranked[: most - 1]
     lines = []
-    for one in sorted(snapshot.verdict, key=lambda one: not one.shown):
+    for one in kept:
         line = Text("→ " if one.shown else "  ", palette.good)
         lines.append(line.append(clean(one.text), STRONG if one.shown else palette.muted))
+    if left := len(ranked) - len(kept):
+        lines.append(Text(f"  … {left} more pairs: evo show {clean(snapshot.name)}", palette.muted))
     return Text("\n").join(lines)
 
 

@@ -263,6 +263,28 @@ def test_every_view_has_the_figures_that_were_worked_out_by_hand(case, seeds, fa
     check(case, seeds, failed, address, run)
 
 
+def test_every_view_has_every_pair_of_three_arms(db, run):
+    """Ten problems, on which base ends at 9 to 18, grpo about 4 lower and vpo 8: vpo - grpo is -4."""
+    less = {"base": 0, "grpo": 4, "vpo": 8}
+    searches = {arm: [{f"p{n}": (50, 9 + n - (by and by + 0.01 * n)) for n in range(10)}] for arm, by in less.items()}
+    store_comparison(db, "cmp", searches, lower=True)
+    for reference, pairs in (
+        ("base", ["grpo - base", "vpo - base", "vpo - grpo"]),
+        ("grpo", ["base - grpo", "vpo - grpo", "vpo - base"]),
+    ):
+        chosen = ("cmp", "--db", db, "--against", reference)
+        shown = json.loads(run("show", *chosen, "--json"))
+        assert [re.search(r"(\w+ - \w+) = ", line)[1] for line in shown["verdicts"]] == pairs
+        assert [f"{one['arm']} - {one['against']}" for one in shown["differences"] if one["metric"] == "best"] == pairs
+        assert {one["comparisons"] for one in shown["differences"]} == {3}
+        assert list(shown["against"]) == [pair.split(" - ")[0] for pair in pairs[:2]]
+        texts = [run("show", *chosen), run("watch", *chosen, "--once"), run("watch", *chosen, "--plain")]
+        texts.append("\n".join(load_comparison("cmp", db=db, against=reference).verdicts))
+        for text in texts:
+            assert all(re.search(rf"{pair} = [+-]\d", text) for pair in pairs), text
+            assert re.search(r"vpo - grpo = -4.00 \[-[\d.]+, -[\d.]+\] ↓ better", text)
+
+
 def test_a_single_run_counts_the_same(tmp_path, search_with, digits, digits_policy, capsys):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     bad = digits("bad", target=0.9, fault_on=lambda answer: answer != "00000000")
