@@ -18,6 +18,7 @@ from islands.names import hide_password
 from islands.runs import RunOverview, by_comparison, overview
 from islands.store import Store
 from islands.training import checkpoints
+from problems.objectives import FITNESS
 
 SHOWN = 20
 
@@ -48,10 +49,9 @@ def _to_dict(line: RunOverview, among: Sequence[RunOverview]) -> dict[str, Any]:
     told = {key: value for key, value in vars(line.run).items() if key not in ("id", "config", "summary")}
     counts = {"problems": line.problems, "solved": row["solved"].value, "failed": line.failed, "groups": line.groups}
     told |= {"policy": line.run.config.get("policy"), **counts, "candidates": line.candidates}
-    best = row["best"]
-    measured = {} if best.measure is None else {"measure": best.measure.name}
-    direction = "min" if best.measure is not None and best.measure.lower else "max"
-    return {**told, "mean_best": best.value, **measured, "direction": direction}
+    measure = row["best"].measure or FITNESS
+    told |= {"mean_best": row["best"].value, "measure": measure.name}
+    return {**told, "direction": "min" if measure.lower else "max"}
 
 
 def _print(lines: Sequence[RunOverview]) -> None:

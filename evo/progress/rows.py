@@ -314,9 +314,7 @@ def run_row(name: str, lines: Sequence[RunOverview], among: Sequence[RunOverview
     arms = list(dict.fromkeys(str(run.arm) for run in runs))
     several = runs[0].comparison is not None and not among
     policies = f"{len(arms)} arms: {', '.join(arms)}" if several else str(runs[0].config.get("policy") or "")
-    every = [search for line in among or lines for search in line.searches]
-    left_out = {search.record.index for search in every if search.record.status == "failed"}
-    counted = [search for line in lines for search in line.searches if search.record.index not in left_out]
+    counted = searches_that_count(lines, among)
     judged = [search for search in counted if search.record.target is not None]
     solved = sum(search.record.solved_sequence is not None for search in judged)
     created = min(run.created for run in runs)
@@ -335,6 +333,13 @@ def run_row(name: str, lines: Sequence[RunOverview], among: Sequence[RunOverview
         "started": Cell(format_time(created), created, sort=created),
         "policy": word(policies[:200], "wide"),
     }
+
+
+def searches_that_count(lines: Sequence[RunOverview], among: Sequence[RunOverview] = ()) -> list[SearchOverview]:
+    """Those of problems that no scorer's fault stopped in any of the runs. among: as run_row takes it"""
+    every = [search for line in among or lines for search in line.searches]
+    left_out = {search.record.index for search in every if search.record.status == "failed"}
+    return [search for line in lines for search in line.searches if search.record.index not in left_out]
 
 
 def _name_problems(lines: Sequence[RunOverview]) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from evo.comparison.arms import gather
 from evo.errors import BadInput
 from evo.progress.answer import find_candidate, read_answers, statement_of
-from evo.progress.rows import NONE, Cell, Row, mean_trend, run_row
+from evo.progress.rows import NONE, Cell, Row, mean_trend, run_row, searches_that_count
 from evo.report.page import build_training_page
 from evo.report.plots import sparkline
 from evo.report.tables import candidates_table, make_table, run_path
@@ -50,7 +50,7 @@ class UiPage:
 
 def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
     """The row of a run with a link, a box to tick, and how its mean best value rose, sorted by its gain."""
-    row, trend = run_row(name, lines), mean_trend(search for line in lines for search in line.searches)
+    row, trend = run_row(name, lines), mean_trend(searches_that_count(lines))
     drawn = Cell(NONE) if trend is None else Cell(sparkline(trend), sort=abs(float(trend[-1] - trend[0])))
     linked = replace(row["run"], link=run_path(name), tick=name)
     shown = ("problem", "state", "iterations", "solved", "best")
