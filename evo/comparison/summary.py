@@ -241,7 +241,9 @@ class Summary:
 
     def title(self, metric: str) -> str:
         """Of a metric of METRICS."""
-        return f"mean best {self.measure.title}" if metric == "best" else METRICS[metric].title
+        if metric != "best":
+            return METRICS[metric].title
+        return "mean reward" if self.measure == REWARD else f"mean best {self.measure.title}"
 
     def measure_of(self, metric: str) -> Measure | None:
         """What the numbers of a metric are of; None for rates."""

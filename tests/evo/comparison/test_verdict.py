@@ -123,6 +123,7 @@ def test_problems_that_measure_different_things_have_a_mean_of_rewards():
     best = np.array([[[50.0, 50.0]], [[0.5, 0.6]]])
     arm = Results(np.full((2, 1), np.nan), np.full((2, 1), 2), 2, 1, best, objectives=objectives)
     assert arm.measure.name == "reward" and arm.mean_best == pytest.approx((100 / 150 + 0.6) / 2)
+    assert summarise({"a": arm}, None).title("best") == "mean reward"
 
 
 def test_a_search_without_an_answer_counts_as_the_worst_of_its_problem():
