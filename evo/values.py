@@ -1,5 +1,5 @@
 """The scorer's own numbers as people and models read them: with direction and seed, and with as many digits as tell
-apart the numbers that are shown together."""
+apart the numbers that are shown together. It is the one writer of a number for every view."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from islands.types import Candidate
 from problems.contract import Score
-from problems.objectives import Objective, is_lower, own_fitness, own_values
+from problems.objectives import ARROW, Objective, Reward, Value, is_lower, measure_of, own_values, value_of
 
 LEAST_DIGITS, MOST_DIGITS, WHOLE_DIGITS, MOST_SEEDS = 4, 15, 7, 6
 SAME = 5e-9
@@ -38,7 +38,21 @@ def write_number(number: float | None, beside: Iterable[float | None] = (), leas
 
 def mark(objective: Objective) -> str:
     """An arrow if lower is better."""
-    return " ↓" * objective.lower
+    return ARROW * objective.lower
+
+
+def write_value(value: Value, beside: Iterable[Value] = (), *, arrow: bool = True) -> str:
+    """54.8 ↓, "-" for none. beside: the values that it is read with; arrow: whether one shows that lower is better"""
+    text = write_number(value.number, [one.number for one in beside])
+    return text + ARROW * (arrow and value.measure.lower and value.number is not None)
+
+
+def write_signed(change: float | None, beside: Iterable[float | None] = ()) -> str:
+    """+0.062, -7.93, 0: a change of a value. beside: the values that it is the difference of"""
+    if change is None or not math.isfinite(change):
+        return "-"
+    largest = max((abs(one) for one in beside if one is not None), default=0.0)
+    return "0" if abs(change) <= SAME * largest else f"{change + 0.0:+.3g}"
 
 
 def write_values(objectives: Sequence[Objective], values: Sequence[float | None], seed: bool = True) -> str:
@@ -51,9 +65,15 @@ def write_values(objectives: Sequence[Objective], values: Sequence[float | None]
     return ", ".join(parts)
 
 
-def fitness_of(objectives: Sequence[Objective], scored: Candidate | Score) -> float | None:
+def target_value(objectives: Sequence[Objective], target: float | None) -> Value:
+    """The target of a problem, which has it as a fitness, as its scorer measures it."""
+    return value_of(objectives, None if target is None else Reward(target))
+
+
+def scored_value(objectives: Sequence[Objective], scored: Candidate | Score) -> Value:
     """The fitness as the scorer measures it, to the last digit; None for a failed answer that has none."""
-    return own_values(objectives, scored)[0] if is_lower(objectives) else scored.fitness
+    number = own_values(objectives, scored)[0] if is_lower(objectives) else scored.fitness
+    return Value(number, measure_of(objectives))
 
 
 def write_scored(objectives: Sequence[Objective], scored: Candidate | Score) -> str:
@@ -70,15 +90,9 @@ def as_dict(objectives: Sequence[Objective], scored: Candidate | Score | None) -
     """As --json and evo.Answer have it: fitness and values as the scorer measures them, rewards as they count."""
     names = [one.name for one in objectives]
     return {
-        "fitness": None if scored is None else fitness_of(objectives, scored),
+        "fitness": None if scored is None else scored_value(objectives, scored).number,
         "values": None if scored is None else dict(zip(names, own_values(objectives, scored), strict=True)),
         "seed": {one.name: one.seed for one in objectives},
         "directions": {one.name: "min" if one.lower else "max" for one in objectives},
         "rewards": None if scored is None else dict(zip(names, scored.rewards, strict=True)),
     }
-
-
-def write_fitness(objectives: Sequence[Objective], fitness: float | None, beside: Iterable[float | None] = ()) -> str:
-    """A fitness as the scorer measures it. beside: fitnesses that it is read with"""
-    others = [own_fitness(objectives, one) for one in beside]
-    return write_number(own_fitness(objectives, fitness), others)

@@ -16,6 +16,7 @@ from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, P
 from islands.store import Store
 from islands.types import Candidate as CandidateRecord
 from islands.types import ProblemRecord
+from problems.objectives import Reward
 
 HEAD = 300
 """Characters of a text that a list reads."""
@@ -48,7 +49,7 @@ class CandidateSummary:
     run: int
     problem: int
     iteration: int | None
-    fitness: float
+    fitness: Reward
     rewards: tuple[float, ...]
     error: str | None
     text: str
@@ -120,22 +121,23 @@ def beginning(stored: str) -> str:
 
 @dataclass(frozen=True)
 class Offspring:
-    """A candidate whose prompt showed another one as its parent."""
+    """A candidate whose prompt showed another one as its parent. values: as Candidate has them"""
 
     id: int
-    fitness: float
+    fitness: Reward
     failed: bool
+    values: tuple[float | None, ...] = ()
 
 
 def offspring(store: Store, candidate: int, problem_id: int, most: int) -> list[Offspring]:
     """The fittest of those that were made from a candidate."""
     query = (
-        select(Candidate.c.id, Candidate.c.fitness, Candidate.c.error.is_not(None))
+        select(Candidate.c.id, Candidate.c.fitness, Candidate.c.error.is_not(None), Candidate.c.own_values)
         .where(Candidate.c.problem_id == problem_id, Candidate.c.parent_id == candidate)
         .order_by(Candidate.c.error.is_not(None), Candidate.c.fitness.desc(), Candidate.c.id)
         .limit(most)
     )
-    return [Offspring(id, fitness, bool(failed)) for id, fitness, failed in store.rows(query)]
+    return [Offspring(id, fitness, bool(failed), tuple(own or ())) for id, fitness, failed, own in store.rows(query)]
 
 
 def neighbours(store: Store, candidate: int, problem_id: int) -> tuple[int | None, int | None]:
@@ -252,11 +254,12 @@ def failed_candidates(store: Store, run_id: int, most: int) -> list[FailedCandid
 
 
 class Ancestor(NamedTuple):
-    """One step of a lineage."""
+    """One step of a lineage. values: as Candidate has them"""
 
     candidate: int
-    fitness: float
+    fitness: Reward
     generation: int = 0
+    values: tuple[float | None, ...] = ()
 
 
 def ancestors(store: Store, candidate: int, most: int = 1 << 31) -> list[Ancestor]:
@@ -269,8 +272,9 @@ def ancestors(store: Store, candidate: int, most: int = 1 << 31) -> list[Ancesto
         .join(line, above.c.id == line.c.parent_id)
         .where(line.c.depth < most - 1)
     )
-    query = select(line.c.id, line.c.fitness, line.c.generation).order_by(line.c.depth)
-    return [Ancestor(*row) for row in store.rows(query)]
+    query = select(line.c.id, line.c.fitness, line.c.generation, Candidate.c.own_values).order_by(line.c.depth)
+    rows = store.rows(query.join(Candidate, Candidate.c.id == line.c.id))
+    return [Ancestor(id, fitness, generation, tuple(own or ())) for id, fitness, generation, own in rows]
 
 
 @dataclass(frozen=True)

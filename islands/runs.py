@@ -8,7 +8,6 @@ together is read in one `Store.read`, which sees one moment. No lock is taken; n
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from islands.schema import (
 from islands.store import Store, problem_record
 from islands.types import Candidate as CandidateRecord
 from islands.types import OperatorCount, ParentKind, ProblemRecord, RunRecord, Totals
-from problems.objectives import own_fitness
+from problems.objectives import Reward, Value, value_of
 
 BEFORE_SEEDS = -2
 """A sequence below that of a seed answer, which is -1."""
@@ -67,19 +66,20 @@ def run_details(connection: Connection, runs: Sequence[int]) -> dict[int, dict[s
 
 @dataclass(frozen=True)
 class SearchOverview:
-    """One problem of a run. groups: committed; tokens, cost: of them; rises: (iteration, fitness) of each new best"""
+    """One problem of a run. groups: committed; tokens, cost: of them; rises: (iteration, value) of each new best; best:
+    the value of the fittest valid answer"""
 
     record: ProblemRecord
     groups: int
     tokens: int
     cost: float
     rises: tuple[tuple[int, float], ...]
+    best: Value
 
 
 @dataclass(frozen=True)
 class RunOverview:
-    """A run in one line. candidates are distinct answers; best is the mean, over problems that have one, of the best
-    fitness (None without any), as the scorer measures it where there is one problem."""
+    """A run in one line. candidates: how many distinct answers"""
 
     run: RunRecord
     searches: tuple[SearchOverview, ...]
@@ -101,12 +101,6 @@ class RunOverview:
     def failed(self) -> int:
         return sum(search.record.status == "failed" for search in self.searches)
 
-    @property
-    def best(self) -> float | None:
-        known = [search.record.best_fitness for search in self.searches if search.record.best_fitness is not None]
-        mean = sum(known) / len(known) if known else None
-        return own_fitness(self.searches[0].record.metrics, mean) if len(self.searches) == 1 else mean
-
 
 def overview(store: Store, *, rivals: bool = False) -> list[RunOverview]:
     """Every run, oldest first. rivals: also those that `evo verify` made"""
@@ -118,30 +112,25 @@ def _overview(store: Store, rivals: bool) -> list[RunOverview]:
     g = PromptGroup.c
     sums = select(g.problem_id, func.count(), func.sum(g.tokens), func.sum(g.cost)).group_by(g.problem_id)
     spent = {problem: (groups, int(tokens), float(cost)) for problem, groups, tokens, cost in store.rows(sums)}
-    rises: dict[int, list[tuple[int, float]]] = {}
-    better = select(g.problem_id, g.iteration, g.best_fitness).where(g.best.is_not(None)).order_by(g.sequence)
-    for problem, iteration, fitness in store.rows(better):
-        rises.setdefault(problem, []).append((iteration + 1, fitness))
+    rises: dict[int, list[tuple[int, Reward, Any]]] = {}
+    better = select(g.problem_id, g.iteration, g.best_fitness, Candidate.c.own_values).where(g.best.is_not(None))
+    better = better.outerjoin(Candidate, Candidate.c.id == g.best).order_by(g.sequence)
+    for problem, iteration, fitness, own in store.rows(better):
+        rises.setdefault(problem, []).append((iteration + 1, fitness, own))
+    measured = select(Problem.c.id, Candidate.c.own_values).join(Candidate, Candidate.c.id == Problem.c.best)
+    own_of = {problem: own for problem, own in store.rows(measured)}
     searches: dict[int, list[SearchOverview]] = {}
     for row in store.rows(select(Problem).order_by(Problem.c.index)):
-        line = SearchOverview(problem_record(row), *spent.get(row.id, (0, 0, 0.0)), tuple(rises.get(row.id, ())))
+        record = problem_record(row)
+        valued = [(at, value_of(record.metrics, *rest).number) for at, *rest in rises.get(row.id, ())]
+        risen = tuple((at, number) for at, number in valued if number is not None)
+        best = value_of(record.metrics, record.best_fitness, own_of.get(row.id) or ())
+        line = SearchOverview(record, *spent.get(row.id, (0, 0, 0.0)), risen, best)
         searches.setdefault(row.run_id, []).append(line)
     of_candidates = select(Problem.c.run_id, func.count()).join(Candidate, Candidate.c.problem_id == Problem.c.id)
     candidates = {run: count for run, count in store.rows(of_candidates.group_by(Problem.c.run_id))}
     runs = [run for run in store.runs() if rivals or run.verifies is None]
     return [RunOverview(run, tuple(searches.get(run.id, ())), candidates.get(run.id, 0)) for run in runs]
-
-
-def fittest_records(lines: Sequence[RunOverview]) -> list[ProblemRecord]:
-    """The problems with a valid answer, each from the run with the fittest one; without those that a fault of the
-    scorer stopped in any run."""
-    every = [search.record for line in lines for search in line.searches]
-    failed = {record.index for record in every if record.status == "failed"}
-    found = dict[int, ProblemRecord]()
-    for record in sorted(every, key=lambda one: -math.inf if one.best_fitness is None else one.best_fitness):
-        if record.best_fitness is not None and record.index not in failed:
-            found[record.index] = record
-    return list(found.values())
 
 
 def by_comparison(lines: Sequence[RunOverview]) -> dict[str, list[RunOverview]]:
@@ -150,13 +139,6 @@ def by_comparison(lines: Sequence[RunOverview]) -> dict[str, list[RunOverview]]:
     for line in reversed(lines):
         found.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
     return found
-
-
-def mean_best(fittest: Sequence[ProblemRecord]) -> float | None:
-    """The mean of the best fitnesses as their scorers measure them; None without any. fittest: of fittest_records, so
-    that a search which has just begun lowers nothing"""
-    found = [own_fitness(record.metrics, record.best_fitness) or 0.0 for record in fittest]
-    return sum(found) / len(found) if found else None
 
 
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord | None]]:
@@ -188,14 +170,16 @@ def group_count(store: Store, run_id: int, upto: int | None = None) -> tuple[int
 
 @dataclass(frozen=True)
 class Improvement:
-    """A rise of a problem's best fitness. iteration and sequence are -1 and created None for the seed answer."""
+    """A rise of a problem's best fitness. iteration and sequence are -1 and created None for the seed answer. values:
+    as Candidate has them"""
 
     problem: int
     iteration: int
     sequence: int
-    fitness: float
+    fitness: Reward
     candidate: int
     created: float | None
+    values: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -223,19 +207,23 @@ def course_between(connection: Connection, run: int, after: int, upto: int) -> R
     improvements: dict[int, list[Improvement]] = {}
     if after == BEFORE_SEEDS:
         seeds = (
-            select(Candidate.c.problem_id, Candidate.c.id, Candidate.c.fitness)
+            select(Candidate.c.problem_id, Candidate.c.id, Candidate.c.fitness, Candidate.c.own_values)
             .join(Problem, Problem.c.id == Candidate.c.problem_id)
             .where(Problem.c.run_id == run, Candidate.c.sequence == -1, Candidate.c.error.is_(None))
         )
-        for problem, id, fitness in connection.execute(seeds.order_by(Candidate.c.id)):
+        for problem, id, fitness, own in connection.execute(seeds.order_by(Candidate.c.id)):
             if problem not in improvements or fitness > improvements[problem][0].fitness:
-                improvements[problem] = [Improvement(problem, -1, -1, fitness, id, None)]
+                improvements[problem] = [Improvement(problem, -1, -1, fitness, id, None, tuple(own or ()))]
     rises = select(
         PromptGroup.c.problem_id, PromptGroup.c.iteration, PromptGroup.c.sequence, PromptGroup.c.best_fitness,
-        PromptGroup.c.best, PromptGroup.c.created,
-    ).where(*_range(run, after, upto), PromptGroup.c.best.is_not(None))  # fmt: skip
-    for row in connection.execute(rises.order_by(PromptGroup.c.sequence)):
-        improvements.setdefault(row[0], []).append(Improvement(*row))
+        PromptGroup.c.best, PromptGroup.c.created, Candidate.c.own_values,
+    ).outerjoin(Candidate, Candidate.c.id == PromptGroup.c.best)  # fmt: skip
+    rises = rises.where(*_range(run, after, upto), PromptGroup.c.best.is_not(None))
+    for problem, iteration, sequence, fitness, id, created, own in connection.execute(
+        rises.order_by(PromptGroup.c.sequence)
+    ):
+        rise = Improvement(problem, iteration, sequence, fitness, id, created, tuple(own or ()))
+        improvements.setdefault(problem, []).append(rise)
     return RunCourse(groups, solved, improvements)
 
 

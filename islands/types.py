@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from problems.contract import Score
-from problems.objectives import Objective
+from problems.objectives import Objective, Reward
 from problems.types import Unanswered
 
 RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
@@ -65,14 +65,14 @@ class ProblemRecord:
     address: str
     name: str
     objectives: tuple[str, ...]
-    target: float | None
+    target: Reward | None
     answer_format: str
     status: str
     message: str
     solved_sequence: int | None
     dimensions: tuple[str, ...] | None
     best: int | None
-    best_fitness: float | None
+    best_fitness: Reward | None
     fingerprint: str | None = None
     metrics: tuple[Objective, ...] = ()
 
@@ -93,7 +93,7 @@ class Candidate:
     id: int
     text: str
     rewards: tuple[float, ...]
-    fitness: float
+    fitness: Reward
     features: Mapping[str, float]
     feedback: str
     error: str | None

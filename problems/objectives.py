@@ -1,7 +1,9 @@
 """The objectives of a problem as its scorer measures them, and the rewards that count for them inside.
 
 A search, its archive and a training maximise rewards, of which 0 is that of a failed answer. The value of an objective
-that is better when lower becomes one here; what people, pages and models are shown is the value.
+that is better when lower becomes one here; what people, pages and models are shown is the value. Two types keep them
+apart: a `Reward` is of one stored answer, and whatever is computed from several is none, so that only `value_of` turns
+it back; whatever paints a number takes a `Value`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, NewType, Protocol
+
+Reward = NewType("Reward", float)
+"""A fitness as selection maximises it, of one answer. No view shows it."""
+
+
+class Measure(NamedTuple):
+    """What a number is of. name: as people read it; lower: whether a lower number is better"""
+
+    name: str
+    lower: bool = False
+
+    @property
+    def title(self) -> str:
+        """With an arrow if lower is better."""
+        return self.name + ARROW * self.lower
+
+
+ARROW = " ↓"
+FITNESS = Measure("fitness")
+REWARD = Measure("reward")
+"""Of means over problems that measure different things, which have no mean in their own units."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number in the unit and direction of its scorer. number: None if it is not known"""
+
+    number: float | None
+    measure: Measure = FITNESS
 
 
 @dataclass(frozen=True)
@@ -30,6 +61,10 @@ class Objective:
     weight: float = 1.0
     group: str | None = None
     counts: bool = True
+
+    @property
+    def measure(self) -> Measure:
+        return Measure(self.name, self.lower)
 
     def reward(self, value: float) -> float:
         """scale / (scale + value) if lower is better, and 1 - value / scale below 0: it falls as the value rises and
@@ -107,10 +142,25 @@ def score_values(
     return rewards, () if rewards == own else own
 
 
-def own_fitness(objectives: Sequence[Objective], fitness: float | None) -> float | None:
-    """The fitness as the scorer measures it: the value of the one objective that is the whole fitness and better when
-    lower, else the fitness as it is."""
-    return fitness if fitness is None or not is_lower(objectives) else objectives[0].value(fitness)
+def value_of(objectives: Sequence[Objective], fitness: Reward | None, values: Sequence[float | None] = ()) -> Value:
+    """A stored fitness as the scorer measures it: the value of the one objective that is the whole fitness and better
+    when lower, else the fitness as it is. values: what the scorer measured, as it is stored; the inverse of `reward`
+    without it"""
+    measure = measure_of(objectives)
+    if fitness is None or not measure.lower:
+        return Value(fitness, measure)
+    number = values[0] if values else objectives[0].value(fitness)
+    return Value(None if number is None or math.isnan(number) else number, measure)
+
+
+def fitness_objective(objectives: Sequence[Objective]) -> Objective:
+    """What the fitness is of: the one objective that is all of it and better when lower, else a fitness."""
+    return objectives[0] if is_lower(objectives) else Objective(FITNESS.name)
+
+
+def measure_of(objectives: Sequence[Objective]) -> Measure:
+    """The measure of that."""
+    return fitness_objective(objectives).measure
 
 
 def is_lower(objectives: Sequence[Objective]) -> bool:

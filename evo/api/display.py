@@ -149,12 +149,11 @@ def format_line(snapshot: Snapshot, now: float) -> str:
 
 def describe_standing(snapshot: Snapshot) -> list[str]:
     """The arms' solved problems, or their mean best fitness if no problem has a target; of a single run both."""
-    from evo.tui.draw import mean_best_text, solved_text
-    from evo.tui.problems import best_title
+    from evo.progress.rows import best_title, mean_best, solved_cell
 
     arms = snapshot.arms
-    solved = [(arm.name, solved_text(arm)) for arm in arms if arm.results is not None and arm.results.judged.any()]
-    best = [(arm.name, mean_best_text(snapshot, arm)) for arm in arms] if len(arms) == 1 or not solved else []
+    solved = [(arm.name, solved_cell(arm).text) for arm in arms if arm.results is not None and arm.results.judged.any()]
+    best = [(arm.name, mean_best(snapshot, arm).text) for arm in arms] if len(arms) == 1 or not solved else []
     return [
         f"{title} " + ", ".join(f"{name} {text}" if len(arms) > 1 else text for name, text in values)
         for title, values in (("solved", solved), (best_title(snapshot), best))

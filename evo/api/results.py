@@ -19,7 +19,7 @@ from islands.browse import candidates_table
 from islands.runs import best, current_summary
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
-from problems.objectives import is_lower, own_fitness
+from problems.objectives import is_lower, value_of
 from problems.retired import NAMES, replace_hint
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def only_answer(name: str, problems: int, best: list[Answer]) -> Answer:
 
 
 def _answer(problem: ProblemRecord, candidate: Candidate) -> Answer:
-    target, measured = own_fitness(problem.metrics, problem.target), as_dict(problem.metrics, candidate)
+    target, measured = value_of(problem.metrics, problem.target).number, as_dict(problem.metrics, candidate)
     solved = problem.target is not None and candidate.fitness >= problem.target
     return Answer(problem.name, candidate.text, **measured, target=target, candidate=candidate.id, solved=solved)
 
@@ -203,8 +203,9 @@ class ComparisonResult(StoredResult):
 
     name, db: for `evo.resume`, `evo.load_comparison` and the command line
     against: the arm that the others are measured against
-    verdicts: a line for every other arm, as in "vpo - grpo = +0.12 [0.03, 0.21]" (difference in the solve rate, or in
-        the mean best fitness if there are no targets, with its 95% interval) or "no difference shown"
+    verdicts: a line for every pair of arms, those with `against` first, as in "vpo - grpo = +0.12 [0.03, 0.21]"
+        (difference in the solve rate, or in the mean best value if there are no targets, with its 95% interval; of a
+        value to be lowered it ends in an arrow and better or worse) or "no difference shown"
     summary: all metrics with intervals and p-values, as `evo compare --json` prints them
 
     Example:
@@ -226,7 +227,7 @@ class ComparisonResult(StoredResult):
 
     def frame(self, *, candidates: bool = False) -> DataFrame:
         """A row for every search: arm, seed, problem, policy, status (of its run), iterations (done), solved, solved_at
-        (iterations it took; 0 for the seed answer), best (fitness).
+        (iterations it took; 0 for the seed answer), best (the value of its best answer).
 
         candidates: a row for every candidate of all searches instead, as RunResult.frame() has them, with arm and seed
 
@@ -238,13 +239,12 @@ class ComparisonResult(StoredResult):
         return data_frame(rows, ("arm", "seed", "problem"))
 
     def curves(self) -> DataFrame:
-        """Best fitness so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
+        """The best value so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
         rose, and one at the last iteration. Raises ImportError without pandas."""
         with Store.open(self.db, read_only=True) as store:
             progress, rows = Progress.open(store, self.name, self.against), list[dict[str, Any]]()
             for search in progress.searches():
-                metrics = search.problem.metrics
-                steps = [(rise.iteration, own_fitness(metrics, rise.fitness)) for rise in search.rises]
+                steps = [(rise.iteration, rise.value.number) for rise in search.rises]
                 if steps and steps[-1][0] < search.iterations:
                     steps.append((search.iterations, steps[-1][1]))
                 rows += [{**_named(progress, search), "iteration": at, "best": fitness} for at, fitness in steps]
@@ -285,7 +285,7 @@ def _search_rows(progress: Progress) -> list[dict[str, Any]]:
             "iterations": search.iterations,
             "solved": search.solved_at is not None if search.problem.target is not None else None,
             "solved_at": search.solved_at,
-            "best": None if search.best is None else own_fitness(search.problem.metrics, search.best.fitness),
+            "best": None if search.best is None else search.best.value.number,
         }
         for search in progress.searches()
     ]

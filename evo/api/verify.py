@@ -35,7 +35,7 @@ from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
 from problems.contract import Score as Scored
-from problems.objectives import Objective, is_lower, own_fitness, own_values
+from problems.objectives import Objective, Reward, is_lower, own_values, value_of
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
@@ -222,7 +222,7 @@ class _Subject:
 
     def _own(self, row: Sequence[Any]) -> float:
         """As the scorer measured it; nan for a failed answer whose fitness is better when lower."""
-        value = own_fitness(self.problem.metrics, row[0])
+        value = value_of(self.problem.metrics, Reward(row[0])).number
         return math.nan if value is None else value
 
     def notes(self) -> Iterator[str]:

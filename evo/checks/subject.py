@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from evo.values import write_fitness
+from evo.values import target_value, write_value
 from problems.contract import Problem, Score, ScorerFault
 from problems.python_syntax import parse_python
 from problems.scoring import cores, failure_of
@@ -113,7 +113,7 @@ class Subject:
 
     def write(self, fitness: float) -> str:
         """As the scorer measures it."""
-        return write_fitness(self.problem.metrics, fitness)
+        return write_value(target_value(self.problem.metrics, fitness), arrow=False)
 
     def _timed(self, answer: str, score: Callable[[], Score]) -> Outcome:
         began, checked, fault = time.perf_counter(), None, ""

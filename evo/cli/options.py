@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -18,6 +18,9 @@ from rich.text import Text
 from evo.errors import BadInput
 from evo.tui.line import clean
 from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
+
+if TYPE_CHECKING:
+    from evo.progress.rows import Row  # a search does without
 
 WIDE = 1000
 SCHEMA = 2
@@ -98,6 +101,18 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(clean(" ".join(cell.splitlines()))) for cell in row))
     console.print(table, width=Console().width if console.is_terminal else None)
+
+
+def print_rows(console: Console, rows: Sequence[Row], titles: Mapping[str, str]) -> None:
+    """Print rows of cells as that table. titles: of the columns, by the names of their cells"""
+    texts = [
+        [f"{row[name].text} {row[name].note if name in NOTED else ''}".rstrip() for name in titles] for row in rows
+    ]
+    print_table(console, list(titles.values()), texts, [t for n, t in titles.items() if any(r[n].number for r in rows)])
+
+
+NOTED = ("best",)
+"""Cells whose note a terminal has room for."""
 
 
 def read_command() -> str:

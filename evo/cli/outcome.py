@@ -17,9 +17,9 @@ from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.runs.finish import SearchOutcome
 from evo.search.status import clock, describe_errors, describe_usage
 from evo.tui.numbers import rate
-from evo.values import write_number, write_values
+from evo.values import write_value, write_values
 from islands.store import Store
-from problems.objectives import Objective
+from problems.objectives import Measure, Objective, Value
 
 SHOWN_PROBLEMS, SHOWN_SETS = 30, 3
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
@@ -144,8 +144,9 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
         state = f"solved at {problem['solved_at']}"
     elif state.startswith("failed"):
         state = "its scorer failed"  # the fault is printed at the end
-    best, target = problem["best"], problem["target"]
-    both = write_number(best, [target]), write_number(target, [best])
+    measure = Measure("", problem["direction"] == "min")
+    best, target = Value(problem["best"], measure), Value(problem["target"], measure)
+    both = write_value(best, [target]), write_value(target, [best], arrow=False)
     return problem["name"], f"{problem['iterations']}{of}", *both, state
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from evo.cli.options import json_option, open_console, print_json, print_table
-from evo.values import write_fitness
+from evo.values import target_value, write_value
 from problems.contract import Problem
-from problems.objectives import own_fitness
 from problems.registry import describe_sets, families, resolve
 
 WHO_SEARCHES = (
@@ -48,7 +47,7 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         problem = chosen[0]
         if problem.fault is not None:
             raise problem.fault
-        target = "none" if problem.target is None else write_fitness(problem.metrics, problem.target)
+        target = "none" if problem.target is None else write_value(target_value(problem.metrics, problem.target))
         known = "" if problem.best_known is None else f"; best known {problem.best_known:.12g}"
         console.print(f"{problem.name}: objectives {', '.join(problem.objectives)}; target {target}{known}")
         if problem.source:
@@ -58,7 +57,7 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         return
     names = ("problem", "objectives", "target")
     rows = [
-        (problem.name, str(len(problem.objectives)), write_fitness(problem.metrics, problem.target))
+        (problem.name, str(len(problem.objectives)), write_value(target_value(problem.metrics, problem.target)))
         for problem in chosen
     ]
     print_table(console, names, rows, right=names[1:])
@@ -76,7 +75,7 @@ def _to_dict(problem: Problem) -> dict[str, Any]:
     return {
         "name": problem.name,
         "objectives": list(problem.objectives),
-        "target": own_fitness(problem.metrics, problem.target),
+        "target": target_value(problem.metrics, problem.target).number,
         "best_known": problem.best_known,
         "answer_format": problem.answer_format,
         "source": problem.source,

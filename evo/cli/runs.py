@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from evo.cli.options import db_option, json_option, open_wide_console, print_json, print_table
+from evo.cli.options import db_option, json_option, open_wide_console, print_json, print_rows
 from evo.errors import BadInput
-from evo.search.status import format_time
-from evo.tui.numbers import common_prefix
-from evo.values import write_number
+from evo.progress.rows import run_row
 from islands.comparisons import rivals_of, runs_named
 from islands.housekeeping import delete_runs, rename_runs
 from islands.names import hide_password
-from islands.runs import RunOverview, by_comparison, fittest_records, mean_best, overview
+from islands.runs import RunOverview, by_comparison, overview
 from islands.store import Store
 from islands.training import checkpoints
 from problems.address import name_few
+from problems.objectives import FITNESS
 
 SHOWN = 20
 
@@ -39,7 +36,8 @@ def runs(context: click.Context, rivals: bool, db: str, as_json: bool) -> None:
     with Store.open(db, read_only=True) as store:
         lines = overview(store, rivals=rivals)
     if as_json:
-        print_json([_to_dict(line) for line in reversed(lines)])
+        groups = by_comparison(lines)
+        print_json([_to_dict(line, groups[line.run.comparison or line.run.name]) for line in reversed(lines)])
         return
     if not lines:
         click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
@@ -47,43 +45,31 @@ def runs(context: click.Context, rivals: bool, db: str, as_json: bool) -> None:
     _print(lines)
 
 
-def _to_dict(line: RunOverview) -> dict[str, Any]:
+def _to_dict(line: RunOverview, among: Sequence[RunOverview]) -> dict[str, Any]:
+    """among: all runs of its comparison"""
+    row = run_row(line.run.name, [line], among)
     told = {key: value for key, value in vars(line.run).items() if key not in ("id", "config", "summary")}
-    counts = {"problems": line.problems, "solved": line.solved, "failed": line.failed, "groups": line.groups}
+    counts = {"problems": line.problems, "solved": row["solved"].value, "failed": line.failed, "groups": line.groups}
     told |= {"policy": line.run.config.get("policy"), **counts, "candidates": line.candidates}
-    return {**told, "mean_best": line.best}
+    measure = row["best"].measure or FITNESS
+    told |= {"mean_best": row["best"].value, "measure": measure.name}
+    return {**told, "direction": "min" if measure.lower else "max"}
 
 
 def _print(lines: Sequence[RunOverview]) -> None:
     """A line for each run and comparison, the newest first."""
     console = open_wide_console()
-    rows = [_row(name, runs) for name, runs in by_comparison(lines).items()]
-    print_table(console, TITLES, rows, right=("solved", "best", "iterations"))
+    print_rows(console, [run_row(name, runs) for name, runs in by_comparison(lines).items()], TITLES)
     for line in lines:
         if line.run.status == "failed" and line.run.reason:
             console.print(f"{line.run.name} failed: {line.run.reason}", soft_wrap=True)
 
 
-TITLES = ("run", "status", "problem", "solved", "best", "iterations", "started", "policy")
-
-
-def _row(name: str, lines: Sequence[RunOverview]) -> tuple[str, ...]:
-    runs = [line.run for line in lines]
-    statuses, arms = Counter(run.status for run in runs), dict.fromkeys(str(run.arm) for run in runs)
-    records = [search.record for line in lines for search in line.searches]
-    judged = [record for record in records if record.target is not None and record.status != "failed"]
-    problems = list(map(str, runs[0].config.get("problems", ())))
-    shared = common_prefix(problems).rstrip("/:") or f"{problems[0]}, ..." if len(problems) > 1 else "".join(problems)
-    return (
-        name,
-        ", ".join(f"{count} {status}" if len(runs) > 1 else status for status, count in statuses.items()),
-        f"{Path(shared).name} ({len(problems)})" if len(problems) > 1 else Path(shared).name,
-        f"{sum(line.solved for line in lines)}/{len(judged)}" if judged else "-",
-        write_number(mean_best(fittest_records(lines))),
-        f"{sum(line.groups for line in lines):,}",
-        format_time(runs[0].created),
-        f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy", "")),
-    )
+TITLES = {
+    **{"run": "run", "state": "status", "problem": "problem", "solved": "solved", "best": "best"},
+    **{"iterations": "iterations", "started": "started", "policy": "policy"},
+}
+"""Of the columns, by the names of their cells."""
 
 
 def _choose_db(context: click.Context, db: str) -> str:

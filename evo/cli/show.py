@@ -23,6 +23,7 @@ from evo.cli.options import (
     open_console,
     open_wide_console,
     print_json,
+    print_rows,
     print_table,
 )
 from evo.comparison.operators import operator_dict
@@ -40,12 +41,13 @@ from evo.progress.answer import (
 )
 from evo.progress.answer_set import choose_sets
 from evo.progress.model import Progress
+from evo.progress.rows import answer_row, number, word
 from evo.progress.training import TrainingProgress, is_training
 from evo.runs.preflight import ASK_TELL
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
-from evo.values import as_dict, fitness_of, mark, write_number, write_scored, write_values
+from evo.values import as_dict, write_scored, write_value
 from islands.browse import failed_candidates
 from islands.comparisons import runs_named
 from islands.runs import best as best_of
@@ -54,7 +56,7 @@ from islands.scorers import scorer_changes
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
-from problems.objectives import describe_directions, is_lower, own_fitness, own_values
+from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
 
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
@@ -158,12 +160,12 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
         )
     counted, seconds = list(progress.searches()), run.summary.get("seconds")
     took = f" in {clock(seconds)}" if seconds else ""
-    solved = sum(search.solved_at is not None for search in counted)
-    left_out = f", {len(comparison.failed)} left out" if comparison.failed else ""
-    console.print(
-        f"{solved} of {len(counted)} solved{left_out}, {totals.groups:,} iterations, {totals.answers:,} answers, "
-        f"{describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{took}"
-    )
+    judged = [search for search in counted if search.problem.target is not None]
+    solved = sum(search.solved_at is not None for search in judged)
+    parts = [f"{solved} of {len(judged)} solved"] * bool(judged)
+    parts += [f"{len(comparison.failed)} left out"] * bool(comparison.failed)
+    parts += [f"{totals.groups:,} iterations", f"{totals.answers:,} answers"]
+    console.print(f"{', '.join(parts)}, {describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{took}")
     for policy in replaced:
         before, after = policy["before"], policy["after"]
         console.print(f"{format_time(policy['created'])}  the policy changed: {before} -> {after}", soft_wrap=True)
@@ -174,28 +176,17 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
             f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}", soft_wrap=True
         )
     console.print()
-    rows = []
-    for problem, candidate in best_answers:
-        done, metrics = searches[problem.id], problem.metrics
-        fitness, target = (
-            None if candidate is None else fitness_of(metrics, candidate),
-            own_fitness(metrics, problem.target),
-        )
-        arrow = mark(metrics[0]) if is_lower(metrics) else ""
-        vector = "" if candidate is None else write_values(metrics, own_values(metrics, candidate))
-        rows.append(
-            (
-                problem.name,
-                str(done.iterations),
-                write_number(fitness, [target]) + arrow,
-                write_number(target, [fitness]),
-                "-" if done.solved_at is None else str(done.solved_at),
-                "-" if candidate is None else str(candidate.id),
-                problem.message if problem.status == "failed" else vector,
-            )
-        )
     titles = ("problem", "done", "best", "target", "solved", "id", "values")
-    print_table(console, titles, rows, right=titles[1:-1])
+    rows = [
+        {
+            **answer_row(problem, candidate),
+            "done": number(searches[problem.id].iterations, "d"),
+            "solved": number(searches[problem.id].solved_at, "d"),
+            **({"values": word(problem.message)} if problem.status == "failed" else {}),
+        }
+        for problem, candidate in best_answers
+    ]
+    print_rows(console, rows, dict(zip(titles, titles, strict=True)))
     if len(best_answers) == 1 and (told := describe_directions(best_answers[0][0].metrics)):
         console.print(told, soft_wrap=True)
     for problem, candidate in best_answers:
@@ -210,7 +201,7 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
         labelled = [replace(operator, label=operator.policy) for operator in operators]
         print_operators(console, {run.name: labelled}, crossed_seeds=comparison.crossed_seeds)
     if len(versions) > 1:
-        _print_versions(console, versions)
+        _print_versions(console, versions, [problem.metrics for problem, _ in best_answers])
     if saved:
         console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
     if failed:
@@ -229,25 +220,28 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
 def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
     return {
         "problem": problem.name,
-        "target": own_fitness(problem.metrics, problem.target),
+        "target": value_of(problem.metrics, problem.target).number,
         "candidate": None if candidate is None else candidate.id,
         **as_dict(problem.metrics, candidate),
         "answer": None if candidate is None else candidate.text,
     }
 
 
-def _print_versions(console: Console, versions: Sequence[VersionUse]) -> None:
-    """The policy versions that answered in the run; if there are many, only the first and the last."""
+def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: Sequence[Sequence[Objective]]) -> None:
+    """The policy versions that answered in the run; if there are many, only the first and the last. metrics: of the
+    run's problems: a mean over all answers is one of their rewards"""
     root, rows = versions[0].version, list[tuple[str, ...]]()
     for use in versions:
         saved = Path(use.checkpoint).name if use.checkpoint else ""
         name = use.version.removeprefix(root) or root
-        rows.append((name, str(use.groups), str(use.first), str(use.last), write_number(use.fitness), saved))
+        mean = write_value(Value(use.fitness, REWARD))
+        rows.append((name, str(use.groups), str(use.first), str(use.last), mean, saved))
     if len(rows) > VERSIONS_SHOWN:
         more = (f"... {len(rows) - VERSIONS_SHOWN} more", "", "", "", "", "")
         rows = [*rows[: VERSIONS_SHOWN // 2], more, *rows[-VERSIONS_SHOWN // 2 :]]
     console.print("\npolicy versions", style="bold")
-    titles = ("version", "iterations", "from", "to", "mean fitness", "checkpoint")
+    title = "mean reward" if any(measure_of(each).lower for each in metrics) else "mean fitness"
+    titles = ("version", "iterations", "from", "to", title, "checkpoint")
     print_table(console, titles, rows, right=titles[1:-1])
 
 
@@ -268,7 +262,10 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
             "policy_version": detail.policy_version,
             "times_found": detail.found,
             "cells": [{"island": island, "cell": cell} for island, cell in detail.cells],
-            "lineage": [ancestor._asdict() for ancestor in answer.lineage],
+            "lineage": [
+                {"candidate": id, "fitness": value.number, "generation": step.generation}
+                for (id, value), step in zip(answer.line, answer.lineage, strict=True)
+            ],
         }
         print_json(shown)
         return

@@ -101,20 +101,19 @@ def intervals(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str, Int
 
 
 def refinement_differences(
-    operators: Mapping[str, Sequence[OperatorCounts]], reference: str | None, *, crossed_seeds: bool
-) -> dict[str, dict[str, Difference]]:
-    """Arm -> refinement rate -> arm - reference, paired over problems and corrected for the number of arms. Only for
-    arms of one operator, and for rates that both have."""
+    operators: Mapping[str, Sequence[OperatorCounts]], pairs: Iterable[tuple[str, str]], *, crossed_seeds: bool
+) -> dict[tuple[str, str], dict[str, Difference]]:
+    """(arm, other) -> refinement rate -> arm - other, paired over problems and corrected for the number of pairs. Only
+    for arms of one operator, and for rates that both have. pairs: of the comparison (Summary.pairs)"""
     single = {arm: found[0].rates() for arm, found in operators.items() if len(found) == 1}
-    if reference not in single:
-        return {}
-    theirs = single.pop(reference)
-    gaps: dict[str, dict[str, Difference]] = {}
-    for arm, ours in single.items():
+    known = [pair for pair in pairs if single.keys() >= set(pair)]
+    gaps: dict[tuple[str, str], dict[str, Difference]] = {}
+    for arm, other in known:
+        ours, theirs = single[arm], single[other]
         for name in (f"refined {bin}" for bin in (BELOW, *(BINS[quarter] for quarter in range(QUARTERS)))):
             if (ours[name][1].sum(axis=1) * theirs[name][1].sum(axis=1)).any():
-                gaps.setdefault(arm, {})[name] = ratio_difference(
-                    *ours[name], *theirs[name], crossed_seeds=crossed_seeds, comparisons=len(single)
+                gaps.setdefault((arm, other), {})[name] = ratio_difference(
+                    *ours[name], *theirs[name], crossed_seeds=crossed_seeds, comparisons=len(known)
                 )
     return gaps
 

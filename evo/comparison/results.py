@@ -5,17 +5,22 @@ run, some have done more iterations than others. A solved search is known for al
 those it has done, so statistics over all of them would favour early solutions. Metrics of single searches are therefore
 given only up to the *horizon*, the iteration that all searches have reached. Curves that also use the later iterations
 are in evo.comparison.summary.
+
+Best answers are values, each as its scorer measures it, and every mean of them is made here: of problems that measure
+the same, of the values; of others, whose units differ, of the rewards that count for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from problems.objectives import Objective, own_fitness
+from problems.objectives import FITNESS, REWARD, Measure, Objective
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -31,11 +36,13 @@ class Results:
     done: (P, S) iterations committed so far
     iterations: T; later solutions do not count
     answers: of an iteration: G rollouts of m answers count G * m
-    best: (P, S, K) best fitness after each of `times`; NaN before the first answer and after `done`; None: not loaded
+    best: (P, S, K) the best value after each of `times`; NaN before the first answer and after `done`; None: not loaded
     until_solved: whether a search stops once it is solved, so that its best fitness no longer changes
     times: (K,) rising iterations at which curves and horizons are read; empty, the default, means all of 1..T. A screen
         of a long run keeps only as many as it can draw
-    metrics: of the one problem whose fitness is shown as its scorer measures it, lower being better; () otherwise
+    objectives: (P,) what the fitness of each problem is of; empty, the default, if it is a fitness for all
+    missing: (P,) what a search without a valid answer counts in means (worst_values); 0 by default
+    starts: (P, S) the value of the seed answer, NaN for none; None: not loaded
     sets: (P, S) the value of the best set of answers in the end; None: not asked for, or not all searches have ended
     unit, size: of what an iteration is a step, and how large the step is: tokens, if a budget of them is the axis
     """
@@ -49,17 +56,62 @@ class Results:
     times: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     unit: str = "iterations"
     size: float = 1
-    metrics: tuple[Objective, ...] = ()
+    objectives: tuple[Objective, ...] = ()
+    missing: Floats | None = None
+    starts: Floats | None = None
     sets: Floats | None = None
 
     def __post_init__(self) -> None:
         done = np.minimum(np.asarray(self.done), self.iterations).astype(np.int64)
         times = self.times if len(self.times) else np.arange(1, self.iterations + 1, dtype=np.int64)
         # the accumulation fills gaps
-        best = None if self.best is None else np.fmax.accumulate(np.asarray(self.best, dtype=np.float64), axis=-1)
+        best = None if self.best is None else np.asarray(self.best, dtype=np.float64)
+        if best is not None:
+            rising = self.direction[:, None, None] * best
+            best = self.direction[:, None, None] * np.fmax.accumulate(rising, axis=-1) + 0.0  # -0.0 is 0
         solved_at = np.asarray(self.solved_at, dtype=np.float64)
         for name, value in (("solved_at", solved_at), ("done", done), ("times", times), ("best", best)):
             object.__setattr__(self, name, value)
+
+    @cached_property
+    def direction(self) -> Floats:
+        """(P,) 1; -1 if a lower value is better."""
+        lower = [one.lower for one in self.objectives] or [False] * len(self.solved_at)
+        return np.where(lower, -1.0, 1.0)
+
+    @property
+    def lower(self) -> Bools:
+        """(P,) whether a lower value is better."""
+        return self.direction < 0
+
+    @cached_property
+    def measure(self) -> Measure:
+        """What means are of: what all problems measure; rewards if they measure different things."""
+        measures = {one.measure for one in self.objectives} or {FITNESS}
+        return measures.pop() if len(measures) == 1 else REWARD
+
+    def filled(self, values: Floats) -> Floats:
+        """(P, ...) values -> the same with what counts for searches without one."""
+        missing = np.zeros(len(values)) if self.missing is None else self.missing
+        return np.where(np.isnan(values), missing.reshape(-1, *(1,) * (values.ndim - 1)), values)
+
+    def comparable(self, values: Floats) -> Floats:
+        """(P, ...) values -> numbers of `measure`, of which means are made; NaN for a problem without any value."""
+        found = self.filled(values)
+        if self.measure == REWARD:
+            for row, objective in enumerate(self.objectives):
+                if objective.lower:
+                    found[row] = np.vectorize(objective.reward, otypes=[float])(found[row])
+        return found
+
+    @property
+    def mean_best(self) -> float | None:
+        """The mean over all searches of their best values so far: one that has not begun counts as its seed answer.
+        None before the first answer."""
+        if self.best is None or np.isnan(self.best[:, :, -1]).all():
+            return None
+        found = self.comparable(self.best[:, :, -1])
+        return float(found[np.isfinite(found).all(axis=1)].mean(axis=1).mean())
 
     @property
     def at(self) -> Floats:
@@ -99,17 +151,14 @@ class Results:
         return np.asarray(np.maximum(0.0, t + 1 - np.maximum(self.solved_at[self.judged], 1)) / t)
 
     def best_at(self, t: int) -> Floats:
-        """(P, S) best fitness after t iterations, by `metrics` as its scorer measures it. A search without a valid
-        answer counts 0, as a missing answer does in an evaluation. Raises ValueError beyond the best_horizon."""
+        """(P, S) the best after t iterations, as numbers of `measure`. Raises ValueError beyond the best_horizon."""
         if self.best is None:
             raise ValueError("these results hold no best fitness")
         _within(t, 1, self.best_horizon)
         at = int(np.searchsorted(self.times, t))
         if self.times[at] != t:
             raise ValueError(f"iteration {t} is not one of those that the best fitness is given for")
-        if self.metrics:
-            return np.array([[own_fitness(self.metrics, value) for value in seeds] for seeds in self.best[:, :, at]])
-        return np.nan_to_num(self.best[:, :, at], nan=0.0)
+        return self.comparable(self.best[:, :, at])
 
     def set_values(self, t: int) -> Floats:
         """(P, S) the value of the best set of answers, whatever t is. Raises ValueError if `sets` was not loaded."""
@@ -122,8 +171,13 @@ class Results:
         search failed in one arm from all arms, and seeds that some arm has not begun."""
         rows = slice(None) if problems is None else np.asarray(problems)
         columns = slice(None) if seeds is None else np.asarray(seeds)
-        held = [name for name in ("solved_at", "done", "best", "sets") if getattr(self, name) is not None]
-        return replace(self, **{name: getattr(self, name)[rows][:, columns] for name in held})
+        held = [name for name in ("solved_at", "done", "best", "sets", "starts") if getattr(self, name) is not None]
+        kept: dict[str, Any] = {name: getattr(self, name)[rows][:, columns] for name in held}
+        if self.objectives:
+            kept["objectives"] = tuple(np.array(self.objectives, dtype=object)[rows])
+        if self.missing is not None:
+            kept["missing"] = self.missing[rows]
+        return replace(self, **kept)
 
     def _last_time(self, reached: Ints) -> int:
         """The last of `times` that every search has reached, 0 before the first."""
@@ -159,8 +213,19 @@ def common_horizon(*arms: Results, best: bool = False) -> int:
     return min(arm.best_horizon if best else arm.horizon for arm in arms)
 
 
+def worst_values(arms: Sequence[Results]) -> Floats:
+    """(P,) what a search without a valid answer counts in means: the worst best value that any search of that problem
+    has had, and no more than 0 if higher is better; NaN if lower is better and there is no value yet."""
+    found = np.full(len(arms[0].solved_at), np.inf)
+    for arm in arms:
+        assert arm.best is not None
+        rising = arm.direction[:, None, None] * arm.best
+        found = np.fmin(found, np.fmin.reduce(rising, axis=(1, 2), initial=np.inf))
+    return np.where(arms[0].lower, np.where(np.isinf(found), np.nan, -found), np.minimum(found, 0.0))
+
+
 TIE_TOLERANCE = 1e-9
-"""Best fitnesses that differ by less than this share of the larger one are level: rounding of a mean over seeds."""
+"""Best values that differ by less than this share of the larger one are level: rounding of a mean over seeds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +234,9 @@ class Standings:
 
     solved: (A, P) share of the seeds that have solved it, NaN for a problem without a target
     took: (A, P) iterations to the solution, the median over the seeds that have one; inf if none has
-    best: (A, P) best fitness so far, the mean over seeds; NaN before any
+    best: (A, P) the best value so far, the mean over seeds; NaN before any
     sign: (A, P) 1 won, -1 lost, 0 level against the reference; NaN if either is unknown, or without a reference
-    gap: (A, P) by how much: iterations saved if `timed`, else best fitness gained
+    gap: (A, P) by how much: iterations saved if `timed`, else the best value minus the reference's
     timed: (A, P) whether both have solved it under every seed
     """
 
@@ -210,7 +275,7 @@ def standings(results: Sequence[Results | None], reference: int | None, problems
     against.
 
     An arm wins a problem if it solved it under more seeds than the reference. If both solved it under all seeds, the
-    faster arm wins; otherwise the one with the higher best fitness.
+    faster arm wins; otherwise the one with the better best value.
     """
     shape = (len(results), problems)
     solved, took, best = np.full(shape, np.nan), np.full(shape, np.inf), np.full(shape, np.nan)
@@ -226,7 +291,9 @@ def standings(results: Sequence[Results | None], reference: int | None, problems
     gap = np.where(timed, sooner, best - best[reference])
     more = np.nan_to_num(solved - solved[reference], nan=0.0)
     level = np.abs(gap) <= TIE_TOLERANCE * np.fmax(abs(best), abs(best[reference]))
-    sign = np.where(more != 0, np.sign(more), np.where(level, 0.0, np.sign(gap)))
+    upwards = next((one.direction for one in results if one is not None), 1.0)
+    better = np.where(timed, 1.0, upwards) * np.sign(gap)
+    sign = np.where(more != 0, np.sign(more), np.where(level, 0.0, better))
     begun = ~np.isnan(best)
     return Standings(solved, took, best, np.where(begun & begun[reference], sign, np.nan), gap, timed)
 
@@ -242,7 +309,8 @@ def _outcomes(results: Results) -> tuple[Floats, Floats, Floats]:
         took[some] = np.nanmedian(np.where(found[some], at[some], np.nan), axis=1)
     best = np.full(len(at), np.nan)
     if results.best is not None:
-        best = mean_known(results.best[:, :, -1], axis=1)
+        last = results.best[:, :, -1]
+        best = np.where(np.isnan(last).all(axis=1), np.nan, results.filled(last).mean(axis=1))
     return share, took, best
 
 

@@ -10,15 +10,16 @@ that. A curve ends where fewer than half of the open searches have arrived.
 Metrics and differences are taken at the horizon, the iteration that every search of every arm has reached, so a running
 comparison has a summary too. It uses the seeds that have done nearly as many iterations as any, because seeds may be
 searched in turn. The verdict is on the first metric, the solve rate at the horizon; the other metrics explain it.
-p-values and intervals of several arms against one reference are corrected for all of them (Bonferroni).
+Every two arms are compared, and p-values and intervals are corrected for the number of pairs (Bonferroni).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress
+from itertools import chain, combinations, compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ from evo.stats import (
     wilson,
 )
 from evo.stats.differences import fewest_seeds
+from problems.objectives import FITNESS, REWARD, Measure
 from vpo.metrics import Interval
 
 FEWEST_REACHED = 0.5
@@ -49,6 +51,7 @@ class Curve:
 
     at: (K,) rising iterations, or amounts of `unit`, after which the metric is given
     mean, low, high: (K,)
+    start: the mean before the first iteration, of the seed answers; NaN if it is unknown
     """
 
     at: Floats
@@ -56,6 +59,7 @@ class Curve:
     low: Floats
     high: Floats
     unit: str = "iterations"
+    start: float = math.nan
 
     def half(self) -> float | None:
         """The iteration, or amount, by which half of the searches were solved; None if that is not known."""
@@ -110,20 +114,28 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
     rate = np.where(known, 1 - unsolved, np.nan)
     alone = len(done) == 1 or (crossed_seeds and arm.done.shape[1] == 1)
     low, high = (np.full_like(rate, np.nan),) * 2 if alone else wilson(rate, size, df=df)
-    return Curve(arm.at, rate[1:], low[1:], high[1:], arm.unit)
+    return Curve(arm.at, rate[1:], low[1:], high[1:], arm.unit, float((solved_at == 0).mean()))
 
 
 def best_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
-    """Mean best fitness after each of the arm's `times` with Student's band over problems; NaN beyond the best_horizon.
-    A search without a valid answer counts 0. Raises ValueError if `best` was not loaded."""
+    """The mean best value (Results.measure) after each of the arm's `times` with Student's band over problems; NaN
+    beyond the best_horizon. Raises ValueError if `best` was not loaded."""
     if arm.best is None:
         raise ValueError("these results hold no best fitness")
     known = int(np.searchsorted(arm.times, arm.best_horizon, side="right"))
-    values = np.nan_to_num(arm.best[:, :, :known], nan=0.0)
+    values = _known(arm.comparable(arm.best[:, :, :known]))
     band = np.full((3, len(arm.times)), np.nan)
-    if known:
+    if known and len(values):
         band[:, :known] = mean_band(values, crossed_seeds=crossed_seeds)
-    return Curve(arm.at, band[0], band[1], band[2], arm.unit)
+    start = math.nan
+    if arm.starts is not None and np.isfinite(arm.starts).all():
+        start = float(arm.comparable(arm.starts).mean())
+    return Curve(arm.at, band[0], band[1], band[2], arm.unit, start)
+
+
+def _known(values: Floats) -> Floats:
+    """(P, ...) the problems that have a value in every search."""
+    return values[np.isfinite(values).reshape(len(values), -1).all(axis=1)]
 
 
 class Metric(NamedTuple):
@@ -183,7 +195,7 @@ class ArmSummary:
     solved: share of searches that were solved, with the band of its curve
     area: mean solve rate over the iterations up to the horizon
     median: iteration at which half of the searches were solved, None if they are not
-    best: mean best fitness; a search without a valid answer counts 0
+    best: the mean best value, of Summary.measure
     sets: mean value of the best set of answers in the end
     only: problems, by index, that only this arm solved (under any seed)
     """
@@ -203,10 +215,10 @@ class Summary:
     iterations: planned
     seeds: how many the metrics use
     horizon, best_horizon: the iterations at which solve rates and best fitnesses are taken
-    against: arm -> metric -> arm - reference, for the metrics that are known
+    pairs: (arm, other) -> metric -> arm - other, for the metrics that are known: the pairs with the reference first
     by_all, by_none: problems, by index, that every arm solved, and that none did
     unit, size: as Results have them; an iteration is then a step of that size
-    measure: what `best` is the mean of, in words
+    measure: what `best` is the mean of
     """
 
     iterations: int
@@ -215,12 +227,32 @@ class Summary:
     best_horizon: int
     reference: str | None
     arms: Mapping[str, ArmSummary]
-    against: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
+    pairs: Mapping[tuple[str, str], Mapping[str, Difference]] = field(default_factory=dict)
     by_all: tuple[int, ...] = ()
     by_none: tuple[int, ...] = ()
     unit: str = "iterations"
     size: float = 1
-    measure: str = "mean best fitness"
+    measure: Measure = FITNESS
+
+    @property
+    def against(self) -> dict[str, Mapping[str, Difference]]:
+        """Arm -> metric -> arm - reference."""
+        return {arm: metrics for (arm, other), metrics in self.pairs.items() if other == self.reference}
+
+    def title(self, metric: str) -> str:
+        """Of a metric of METRICS."""
+        if metric != "best":
+            return METRICS[metric].title
+        return "mean reward" if self.measure == REWARD else f"mean best {self.measure.title}"
+
+    def measure_of(self, metric: str) -> Measure | None:
+        """What the numbers of a metric are of; None for rates."""
+        return {"best": self.measure, "set": REWARD}.get(metric)
+
+    def form(self, metric: str) -> tuple[int, bool]:
+        """How its differences are written: digits, and whether lower is better (evo.stats.write_difference)."""
+        measure = self.measure_of(metric)
+        return 3 if metric == "set" else 2, measure is not None and measure.lower
 
     def place(self, known: int) -> str:
         """An iteration in words, or how much was spent by then."""
@@ -253,22 +285,22 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
             rate = Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at]))
             area = mean_interval(arm.solve_areas(horizon), rate=True, crossed_seeds=crossed_seeds)
             shown = replace(shown, solved=rate, area=area, median=curve.half())
-        if best_horizon:
-            best = mean_interval(arm.best_at(best_horizon), crossed_seeds=crossed_seeds)
-            shown = replace(shown, best=best)
+        if best_horizon and len(known := _known(arm.best_at(best_horizon))):
+            shown = replace(shown, best=mean_interval(known, crossed_seeds=crossed_seeds))
         if arm.sets is not None:
             shown = replace(shown, sets=mean_interval(arm.sets, crossed_seeds=crossed_seeds))
         standing[name] = shown
-    others = [] if reference is None else [name for name in arms if name != reference]
-    known = {"solved": horizon, "area": horizon, "set": best_horizon * (first.sets is not None), "best": best_horizon}
-    options: dict[str, Any] = {"crossed_seeds": crossed_seeds, "comparisons": len(others)}
-    against = {
-        name: {
-            metric: metric_difference(metric, arms[name], arms[str(reference)], at, **options)
-            for metric, at in known.items()
+    pairs = [] if reference is None else pairs_of(list(arms), reference)
+    at_of = {"solved": horizon, "area": horizon, "set": best_horizon * (first.sets is not None)}
+    at_of["best"] = best_horizon * any(one.best is not None for one in standing.values())
+    options: dict[str, Any] = {"crossed_seeds": crossed_seeds, "comparisons": len(pairs)}
+    gaps = {
+        (name, other): {
+            metric: metric_difference(metric, arms[name], arms[other], at, **options)
+            for metric, at in at_of.items()
             if at
         }
-        for name in others
+        for name, other in pairs
     }
     return Summary(
         first.iterations,
@@ -277,28 +309,36 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         best_horizon,
         reference,
         standing,
-        against,
+        gaps,
         tuple(row for row in judged if times[row] == len(arms)),
         tuple(row for row in judged if solved and not times[row]),
         first.unit,
         first.size,
-        f"mean best {first.metrics[0].name} (lower is better)" if first.metrics else Summary.measure,
+        first.measure,
     )
+
+
+def pairs_of(arms: Sequence[str], reference: str) -> list[tuple[str, str]]:
+    """Every two arms, each as (arm, the one it is measured against): those with the reference first, then the later arm
+    against the earlier."""
+    others = [name for name in arms if name != reference]
+    return [(name, reference) for name in others] + [(later, earlier) for earlier, later in combinations(others, 2)]
 
 
 def describe_detectable(problems: int, seeds: int, arms: int, crossed_seeds: bool) -> str:
     """What a comparison of this size can show, for a line before it starts; "" for one arm."""
     if arms < 2:
         return ""
+    pairs = arms * (arms - 1) // 2
     if crossed_seeds and seeds == 1:
         return "one seed of policies that learn while they search shows no difference; use --seeds 3"
     if problems == 1:
-        fewest = fewest_seeds(arms - 1)
+        fewest = fewest_seeds(pairs)
         told = f"cannot show a difference; use --seeds {fewest}" if seeds < fewest else "can show one on this problem"
         return f"1 problem x {seeds} seed{'s' * (seeds > 1)} {told}"
-    size, least = f"{problems} problems x {seeds} seed{'s' * (seeds > 1)}", detectable(problems, seeds, arms - 1)
+    size, least = f"{problems} problems x {seeds} seed{'s' * (seeds > 1)}", detectable(problems, seeds, pairs)
     if least is None:
-        return f"{size} cannot show a difference; {fewest_pairs(arms - 1)} problems are the fewest that can"
+        return f"{size} cannot show a difference; {fewest_pairs(pairs)} problems are the fewest that can"
     learns = " at best, as seeds may differ" if crossed_seeds else ""
     return f"{size} can show a difference of about {least:.2f} in solve rate (in 80% of comparisons){learns}"
 
@@ -314,30 +354,29 @@ def describe_horizon(found: Summary, by_budget: bool) -> str:
 def describe_verdict(found: Summary, by_budget: bool) -> str:
     """The metric of the verdicts, when it is taken, and the unit of their intervals: problems, or the seeds of a single
     problem."""
-    sizes = {one.pairs for metrics in found.against.values() for one in metrics.values()}
-    unit, others = "the seeds of one problem" if sizes == {1} else "problems", len(found.against)
-    sets = any("set" in metrics for metrics in found.against.values())
-    measure = METRICS["set"].title if sets else found.measure
-    metric = "Solve rate" if found.horizon else f"{measure[0].upper()}{measure[1:]}"
-    several = f"; intervals and p allow for {others} arms (Bonferroni)" if others > 1 else ""
+    sizes = {one.pairs for metrics in found.pairs.values() for one in metrics.values()}
+    unit, pairs = "the seeds of one problem" if sizes == {1} else "problems", len(found.pairs)
+    sets = any("set" in metrics for metrics in found.pairs.values())
+    title = found.title("solved" if found.horizon else "set" if sets else "best")
+    metric = title[0].upper() + title[1:]
+    several = f"; intervals and p allow for {pairs} pairs (Bonferroni)" if pairs > 1 else ""
     return f"{metric} {describe_horizon(found, by_budget)}, difference with its 95% interval over {unit}{several}"
 
 
 def verdicts_of(found: Summary) -> list[Verdict]:
-    """Every arm against the reference, by solve rate; if no problem has a target by the value of its best sets, if they
-    are known, else by mean best fitness. The text names the iteration unless it is the last one, and says so if only
-    the next of these shows a difference."""
+    """Every pair of arms, by solve rate; if no problem has a target by the value of its best sets, if they are known,
+    else by the mean best value. The text names the iteration unless it is the last one, and says so if only the next of
+    these shows a difference."""
     known = found.horizon or found.best_horizon
     running = f" at {found.place(known)}" if known < found.iterations else ""
     lines = []
-    for name, metrics in found.against.items():
-        titles = {"solved": "", "set": METRICS["set"].title, "best": found.measure}
-        of = [one for one in titles if one in metrics]
-        told = [verdict(name, str(found.reference), metrics[one], 3 if one == "set" else 2) for one in of]
+    for (name, other), metrics in found.pairs.items():
+        of = [one for one in ("solved", "set", "best") if one in metrics]
+        told = [verdict(name, other, metrics[one], *found.form(one)) for one in of]
         if told:
             text = told[0].text + running
             if len(told) > 1 and told[1].shown and not told[0].shown:
-                text += f"; of {titles[of[1]]} one is: {told[1].text}"
+                text += f"; of {found.title(of[1])} one is: {told[1].text}"
             lines.append(Verdict(text, told[0].shown))
     return lines
 

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from evo.errors import BadInput
+from evo.values import scored_value
 from islands.browse import Ancestor, CandidateDetail, Origin, ancestors, candidate, origins, run_of_candidate
 from islands.comparisons import runs_named
 from islands.errors import UnknownRun
@@ -24,7 +25,7 @@ from islands.runs import course_of
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import BadAddress, Problem, Score, ScorerFault
-from problems.objectives import Objective, own_values
+from problems.objectives import Objective, Value, own_values, value_of
 from problems.registry import has_best_known, resolve
 
 AT_ONCE, IDS_NAMED = 500, 3
@@ -49,6 +50,35 @@ class StoredAnswer:
     origin: Origin = NO_ORIGIN
     lineage: tuple[Ancestor, ...] = ()
     room: int = SHOWN_CHARS
+
+    @property
+    def value(self) -> Value:
+        """The fitness as the scorer measures it."""
+        return scored_value(self.problem.metrics, self.candidate)
+
+    @property
+    def parent_value(self) -> Value:
+        return Value(None) if self.parent is None else scored_value(self.problem.metrics, self.parent)
+
+    @property
+    def target(self) -> Value:
+        """The value that solves the problem."""
+        return value_of(self.problem.metrics, self.problem.target)
+
+    @property
+    def whole(self) -> bool:
+        """Whether one objective, better when lower, is the whole fitness, which then has no line of its own."""
+        return self.value.measure.lower
+
+    def describe_known(self, known: float | None) -> str:
+        """How near it is to the best known fitness; "" if none is known."""
+        return "" if known is None else describe_best_known(self.candidate.fitness, known)
+
+    @property
+    def line(self) -> list[tuple[int, Value]]:
+        """(candidate id, value) of the answer and its ancestors."""
+        metrics = self.problem.metrics
+        return [(each.candidate, value_of(metrics, each.fitness, each.values)) for each in self.lineage]
 
     @property
     def unit(self) -> str:

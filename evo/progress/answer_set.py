@@ -13,7 +13,7 @@ import numpy as np
 
 from evo.errors import BadInput
 from evo.progress.answer import score_held_out
-from evo.values import as_dict, fitness_of, write_number
+from evo.values import as_dict, scored_value, write_number, write_value
 from islands.groups import children
 from islands.history import CandidateReader
 from islands.store import Store
@@ -80,7 +80,7 @@ class AnswerSet:
         """One line: its value, and that of the best single answer."""
         name, metrics = self.problem.name, self.problem.metrics
         if len(self.groups) == 1:
-            best = write_number(fitness_of(metrics, self.single))
+            best = write_value(scored_value(metrics, self.single))
             one = "with one objective" if len(metrics) == 1 else "one answer serves all objectives, so"
             return f"{name}: {one} the best set is the best answer, {self.single.id} ({best})"
         value, alone = self.value, self.worth(self.single.rewards)

@@ -20,7 +20,7 @@ import numpy as np
 
 from evo.comparison.arms import Arm, gather
 from evo.comparison.operators import OperatorCounts, count_operators
-from evo.comparison.results import Floats, Results, drawn_times
+from evo.comparison.results import Floats, Results, drawn_times, worst_values
 from evo.comparison.summary import (
     ArmSummary,
     Curve,
@@ -64,7 +64,7 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, newest_version, training_after
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
-from problems.objectives import is_lower
+from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
 from vpo.metrics import Interval, diversity
 
 IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
@@ -86,13 +86,15 @@ Made = TypeVar("Made")
 
 
 class BestSoFar(NamedTuple):
-    """A new best answer of a search. iteration: iterations done, 0 for a seed answer; candidate: its id; before: the
-    best fitness before it, None for the first; created and sequence (of its group): None and -1 for a seed answer"""
+    """A new best answer of a search. iteration: iterations done, 0 for a seed answer; value: as the scorer measured it;
+    candidate: its id; before: the best value before it, None for the first; created and sequence (of its group): None
+    and -1 for a seed answer"""
 
     iteration: int
-    fitness: float
+    value: Value
+    fitness: Reward
     candidate: int
-    before: float | None
+    before: Value | None
     created: float | None
     sequence: int = -1
 
@@ -120,26 +122,30 @@ class _Searches:
     """One arm's searches of all P problems under S seeds, also of those that do not count.
 
     of: their results, to which newly committed iterations are added; rises: (problem, seed) -> every rise of its best
-    fitness
+    answer; metrics: of each problem
     """
 
     of: Results
+    metrics: tuple[tuple[Objective, ...], ...]
     rises: dict[tuple[int, int], list[BestSoFar]] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, arm: Arm, targets: Sequence[float | None], iterations: int) -> _Searches:
-        shape, times = (len(targets), arm.seeds), drawn_times(iterations, TIMES_KEPT)
-        solved_at = np.repeat([[math.nan if target is None else math.inf] for target in targets], arm.seeds, axis=1)
+    def empty(cls, arm: Arm, problems: Sequence[ProblemRecord], iterations: int) -> _Searches:
+        shape, times = (len(problems), arm.seeds), drawn_times(iterations, TIMES_KEPT)
+        targets = [math.nan if problem.target is None else math.inf for problem in problems]
+        solved_at = np.repeat(np.array(targets)[:, None], arm.seeds, axis=1)
         until_solved = bool(arm.runs[0].config.get("until_solved"))
-        best = np.full((*shape, len(times)), np.nan)
-        return cls(
-            Results(solved_at, np.zeros(shape, dtype=np.int64), iterations, arm.answers, best, until_solved, times)
-        )
+        best, metrics = np.full((*shape, len(times)), np.nan), tuple(problem.metrics for problem in problems)
+        found = Results(
+            solved_at, np.zeros(shape, dtype=np.int64), iterations, arm.answers, best, until_solved, times,
+            objectives=tuple(map(fitness_objective, metrics)), starts=np.full(shape, np.nan),
+        )  # fmt: skip
+        return cls(found, metrics)
 
     def add(self, run: _Run, course: RunCourse) -> Iterator[tuple[int, BestSoFar]]:
         """Add a run's newly committed iterations; gives (row, rise) of every rise of a best fitness."""
         rows, column, best = {id: row for row, id in enumerate(run.ids)}, run.column, self.of.best
-        assert best is not None
+        assert best is not None and self.of.starts is not None
         for problem, count in course.groups.items():
             self.of.done[rows[problem], column] += count
         for problem, took in course.solved.items():
@@ -147,12 +153,15 @@ class _Searches:
         for read in (read for of_problem in course.improvements.values() for read in of_problem):
             at, took = (rows[read.problem], column), read.iteration + 1
             rises = self.rises.setdefault(at, [])
-            before = rises[-1].fitness if rises else None
-            if before is None or read.fitness > before:
-                best[(*at, slice(np.searchsorted(self.of.times, took), None))] = read.fitness
+            before = rises[-1] if rises else None
+            value = value_of(self.metrics[at[0]], read.fitness, read.values)
+            if value.number is not None and (before is None or read.fitness > before.fitness):
+                best[(*at, slice(np.searchsorted(self.of.times, took), None))] = value.number
                 if not took:  # a seed answer is that of searches that have not begun, too
-                    best[at[0]] = np.where(np.isnan(best[at[0]]), read.fitness, best[at[0]])
-                rises.append(BestSoFar(took, read.fitness, read.candidate, before, read.created, read.sequence))
+                    self.of.starts[at] = value.number
+                    best[at[0]] = np.where(np.isnan(best[at[0]]), value.number, best[at[0]])
+                had = None if before is None else before.value
+                rises.append(BestSoFar(took, value, read.fitness, read.candidate, had, read.created, read.sequence))
                 yield at[0], rises[-1]
 
 
@@ -278,9 +287,8 @@ class Progress:
             return False
         if not self._all:
             self._all = tuple(problems)
-            targets = [problem.target for problem in problems]
             arms, iterations = self.comparison.arms, self.comparison.iterations
-            self._searches = [_Searches.empty(arm, targets, iterations) for arm in arms]
+            self._searches = [_Searches.empty(arm, problems, iterations) for arm in arms]
             self._count_problems()
         run.ids = [problem.id for problem in problems[: len(self._all)]]
         self.rescored |= any(a.fingerprint != b.fingerprint for a, b in zip(self._all, problems, strict=False))
@@ -372,9 +380,8 @@ class Progress:
             arm.name: searches.of.only(self._rows)
             for arm, searches in zip(self.comparison.arms, self._searches, strict=True)
         }
-        metrics = self.comparison.problems[0].metrics
-        if len(self._rows) == 1 and is_lower(metrics) and metrics[0].seed is not None:  # every search has a value
-            found = {name: replace(of, metrics=metrics) for name, of in found.items()}
+        missing = worst_values(list(found.values()))
+        found = {name: replace(of, missing=missing) for name, of in found.items()}
         wanted = all(run.status == "done" and (run.config.get("set_size") or 1) > 1 for run in self.comparison.runs)
         if wanted and any(len(self._all[row].objectives) > 1 for row in self._rows):
             found = {name: replace(of, sets=self._set_values(at)) for at, (name, of) in enumerate(found.items())}
@@ -413,21 +420,13 @@ class Progress:
                 for at, row in enumerate(self._rows):
                     for rise in self._searches[number].rises.get((row, run.column), ()):
                         step = math.ceil(share[np.searchsorted(sequences, rise.sequence)])
-                        best[at, run.column, max(0, step - 1) :] = rise.fitness
+                        best[at, run.column, max(0, step - 1) :] = rise.value.number
                         if rise.iteration == of.solved_at[at, run.column]:
                             solved_at[at, run.column] = step
-            found[name] = Results(
-                solved_at,
-                done,
-                TIMES_KEPT,
-                1,
-                best,
-                of.until_solved,
-                unit=unit,
-                size=size / TIMES_KEPT,
-                metrics=of.metrics,
-                sets=of.sets,
-            )
+            found[name] = replace(
+                of, solved_at=solved_at, done=done, iterations=TIMES_KEPT, answers=1, best=best, unit=unit,
+                size=size / TIMES_KEPT, times=np.zeros(0, dtype=np.int64),
+            )  # fmt: skip
         return found
 
     @property
@@ -445,7 +444,7 @@ class Progress:
             self.incomparable = str(error)
         first = next(iter(results.values()))
         nothing = {name: ArmSummary() for name in results}
-        return Summary(first.iterations, first.solved_at.shape[1], 0, 0, None, nothing)
+        return Summary(first.iterations, first.solved_at.shape[1], 0, 0, None, nothing, measure=first.measure)
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -454,12 +453,12 @@ class Progress:
 
     @property
     def curves(self) -> Mapping[str, Curve]:
-        """Each arm's solve rate if problems have targets, else its mean best fitness, as `measured`."""
+        """Each arm's solve rate if problems have targets, else its mean best value, as `measured`."""
         return self._keep("curves", lambda: self._draw(solve=True))
 
     @property
     def best_curves(self) -> Mapping[str, Curve]:
-        """Each arm's mean best fitness."""
+        """Each arm's mean best value."""
         return self._keep("best_curves", lambda: self._draw(solve=False))
 
     def _draw(self, *, solve: bool) -> dict[str, Curve]:
@@ -657,7 +656,7 @@ class Progress:
         return {id: list(archive) for id, archive in groupby(elites(self.store, ids), key=lambda elite: elite.problem)}
 
     def _selected_answer(self, problem: int, name: str) -> Detail | None:
-        """Read again if the arm's best fitness on that problem has risen."""
+        """Read again if the arm's best answer to that problem is a new one."""
         at = next((at for at, arm in enumerate(self.comparison.arms) if arm.name == name), None)
         if at is None:
             return None
@@ -665,7 +664,7 @@ class Progress:
         return self._keep("detail", lambda: self.best(problem, name), problem, name, *map(len, rises))
 
     def _improvements(self) -> tuple[ImprovementLine, ...]:
-        """The newest rises of best fitnesses, the last first."""
+        """The newest best answers, the last first."""
         place = {row: at for at, row in enumerate(self._rows)}
         shown = [(run, place[row], rise) for run, row, rise in self._recent if row in place]
         found = {one.id: one for one in self._reader.fetch([rise.candidate for *_, rise in shown])}
@@ -680,7 +679,7 @@ class Progress:
             assert rise.created is not None
             lines.append(
                 ImprovementLine(
-                    arm, run.record.seed, problem, rise.iteration, rise.candidate, rise.fitness, rise.before,
+                    arm, run.record.seed, problem, rise.iteration, rise.candidate, rise.value, rise.before,
                     rise.created, change,
                 )
             )  # fmt: skip

@@ -23,7 +23,7 @@ from evo.stats import Verdict
 from islands.browse import CandidateDetail, Origin
 from islands.lock import LOST
 from islands.types import FORMAT, Totals
-from problems.objectives import Objective
+from problems.objectives import FITNESS, Measure, Value
 
 
 def error_name(kind: str) -> str:
@@ -56,7 +56,7 @@ class ArmSnapshot(Arm):
     groups, planned: iterations committed, and in total (fewer if a search ended when it was solved)
     totals: of its runs
     results: (P, S) searches of the problems that count; None before these are known
-    curve: the solve rate, or the mean best fitness if no problem has a target, over iterations
+    curve: the solve rate, or the mean best value if no problem has a target, over iterations
     population: the archives of the selected problem
     operators: how its operators use the parents in their prompts
     """
@@ -121,12 +121,9 @@ class ArmSnapshot(Arm):
         return int(np.isfinite(known).sum()), known.size
 
     @property
-    def mean_best(self) -> float | None:
-        """Mean best fitness over all searches, which never falls: one without a valid answer counts 0, one that has not
-        begun as its seed answer. None before the first."""
-        if self.results is None or self.results.best is None or np.isnan(self.results.best[:, :, -1]).all():
-            return None
-        return float(np.nan_to_num(self.results.best[:, :, -1], nan=0.0).mean())
+    def mean_best(self) -> Value:
+        """The mean best value over all searches, which never gets worse (Results.mean_best)."""
+        return Value(None) if self.results is None else Value(self.results.mean_best, self.results.measure)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -139,7 +136,7 @@ class ArmSnapshot(Arm):
             "planned": self.planned,
             "solved": solved,
             "with_target": with_target,
-            "mean_best": self.mean_best,
+            "mean_best": self.mean_best.number,
             "answers": self.totals.answers,
             "tokens": self.totals.tokens,
             "cost": self.totals.cost,
@@ -163,15 +160,15 @@ class FailedProblem:
 @dataclass(frozen=True)
 class ImprovementLine:
     """A new best answer of one search. change: of what the scorer measured against its parent's, nan where one is
-    unknown, None without a parent; before: the best fitness before it, None for the first valid answer."""
+    unknown, None without a parent; before: the best value before it, None for the first valid answer."""
 
     arm: str
     seed: int
     problem: int
     iteration: int
     candidate: int
-    fitness: float
-    before: float | None
+    value: Value
+    before: Value | None
     created: float
     change: tuple[float, ...] | None = None
 
@@ -246,9 +243,9 @@ class Snapshot(Comparison):
         return not statuses.get("waiting") or bool(statuses.get("interrupted"))
 
     @property
-    def metrics(self) -> tuple[Objective, ...]:
-        """Of the only problem; () of several, whose fitnesses are averaged as they count inside."""
-        return self.problems[0].metrics if len(self.problems) == 1 else ()
+    def measure(self) -> Measure:
+        """What the means of best values are of."""
+        return next((arm.results.measure for arm in self.arms if arm.results is not None), FITNESS)
 
     @property
     def has_targets(self) -> bool:
@@ -299,6 +296,8 @@ class Snapshot(Comparison):
             "against": self.reference,
             "problems": len(self.problems),
             "failed": [problem.name for problem in self.failed],
+            "measure": self.measure.name,
+            "direction": "min" if self.measure.lower else "max",
             "arms": [arm.as_dict() for arm in self.arms],
             "verdicts": [verdict.text for verdict in self.verdict],
         }

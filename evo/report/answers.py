@@ -16,7 +16,7 @@ from evo.progress.model import Progress, SearchRecord
 from evo.report.plots import Plot, PlotLine
 from evo.report.tables import run_path
 from islands.browse import CandidateFilter, browse
-from problems.objectives import is_lower, own_fitness, own_values
+from problems.objectives import Value, measure_of, own_values, value_of
 
 PAGE_CHARS = 2_400_000
 """Of all texts together; each text has an equal share."""
@@ -35,21 +35,25 @@ class BestAnswer:
     picture: str
 
     @property
-    def seed_fitness(self) -> float | None:
-        """Of the fittest seed answer; None without a valid one."""
-        return self.search.rises[0].fitness if self.search.rises[0].iteration == 0 else None
+    def seed(self) -> Value:
+        """Of the fittest seed answer; not known without a valid one."""
+        return self.search.rises[0].value if self.search.rises[0].iteration == 0 else Value(None)
+
+    @property
+    def solved(self) -> bool:
+        return self.search.solved_at is not None
 
 
 @dataclass(frozen=True)
 class ProblemDetail:
-    """row: its place in the comparison. statement: "" if the problem cannot be looked up here; its prompt has it then.
-    known: the best known value and the best one of these runs, "" if none is known. chart: best fitness over
-    iterations. answers: one for each arm with a valid answer. map: of the problems whose best answer leads the page,
-    the numbers of their answers (map_answers)"""
+    """row: its place in the comparison. target: not known without one. statement: "" if the problem cannot be looked
+    up here; its prompt has it then. known: the best known value and the best one of these runs, "" if none is known.
+    chart: the best value over iterations. answers: one for each arm with a valid answer. map: of the problems whose
+    best answer leads the page, the numbers of their answers (map_answers)"""
 
     row: int
     name: str
-    target: float | None
+    target: Value
     statement: str
     known: str
     chart: Plot
@@ -59,7 +63,7 @@ class ProblemDetail:
     @property
     def best(self) -> BestAnswer | None:
         """The fittest of the arms' answers, the first of equals."""
-        return max(self.answers, key=lambda answer: answer.stored.candidate.fitness, default=None)
+        return max(self.answers, key=lambda answer: answer.search.rises[-1].fitness, default=None)
 
 
 def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
@@ -73,7 +77,7 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     for search in progress.searches():
         if search.row is not None and search.row < len(problems) and search.rises:
             x = [float(rise.iteration) for rise in search.rises] + [float(max(search.iterations, 1))]
-            y = [own_fitness(search.problem.metrics, rise.fitness) for rise in (*search.rises, search.rises[-1])]
+            y = [rise.value.number for rise in (*search.rises, search.rises[-1])]
             name = f"{arms[search.arm].name}, seed {search.run.seed}"
             lines.setdefault(search.row, []).append(PlotLine(search.arm, name, np.array(x), np.array(y), steps=True))
     details = list[ProblemDetail]()
@@ -85,17 +89,14 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
             for search, one in zip(found, best, strict=True)
         ]
         stated = statement_of(problem)
-        top = max((one.candidate.fitness for one in best), default=None)
+        top = max((search.rises[-1].fitness for search in found), default=None)
         reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
-        lowest = f"best {problem.metrics[0].name} ↓" if is_lower(problem.metrics) else "best fitness"
-        target = own_fitness(problem.metrics, problem.target)
-        chart = Plot(lowest, "iteration", lines.get(row, ()), rule=target)
+        target = value_of(problem.metrics, problem.target)
+        chart = Plot(f"best {target.measure.title}", "iteration", lines.get(row, ()), rule=target.number)
         carded = sum(detail.best is not None for detail in details)
         drawn = map_answers(progress, row, MOST_POINTS // min(len(problems), MOST_CARDS)) if carded < MOST_CARDS else {}
         details.append(
-            ProblemDetail(
-                row, problem.name, problem.target, bounded(stated.text, room), reached, chart, tuple(answers), drawn
-            )
+            ProblemDetail(row, problem.name, target, bounded(stated.text, room), reached, chart, tuple(answers), drawn)
         )
     return tuple(details)
 
@@ -109,17 +110,17 @@ def map_answers(progress: Progress, row: int, most: int) -> dict[str, Any]:
     answers = browse(progress.store, picked, 0, most + 1)
     metrics = problem.metrics
     shown = metrics if len(metrics) > 1 else ()
-    height = metrics[0].name if is_lower(metrics) else "fitness"
+    height = measure_of(metrics)
     return {
-        "axes": [visible(name) for name in ("iteration", height, *(one.name for one in shown))],
-        "lower": [False, is_lower(metrics), *(one.lower for one in shown)],
+        "axes": [visible(name) for name in ("iteration", height.name, *(one.name for one in shown))],
+        "lower": [False, height.lower, *(one.lower for one in shown)],
         "arms": [
             (visible(arm.name), style_of(place).colour, run_path(arm.runs[0].comparison or arm.runs[0].name))
             for place, arm in enumerate(comparison.arms)
         ],
         "points": [
             (each.id, arm_of[each.run], each.parent, 0 if each.iteration is None else each.iteration + 1,
-             own_fitness(metrics, each.fitness), *(own_values(metrics, each) if shown else ()))
+             value_of(metrics, each.fitness, each.values).number, *(own_values(metrics, each) if shown else ()))
             for each in answers[:most]
         ],
         "left_out": len(answers) > most,

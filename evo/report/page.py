@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import shlex
 import time
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ from evo.evaluation.record import check_writable
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
+from evo.progress.rows import change_of, curve_title
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
 from evo.report.answers import MOST_CARDS, bounded, problem_details
@@ -51,11 +51,11 @@ from evo.report.tables import (
     set_table,
     settings_tables,
 )
-from evo.values import mark, write_fitness, write_number
+from evo.values import mark, write_number, write_signed, write_value
 from evo.whole_file import write_whole
 from islands.names import format_db_option, hide_password
 from islands.store import Store
-from problems.objectives import describe_directions, is_lower
+from problems.objectives import describe_directions
 
 MOST_DETAILS = 500
 ARMS_STYLED = 56
@@ -96,7 +96,7 @@ def build_page(
         state=describe_state(comparison),
         remarks=describe_faults(progress, snapshot),
         verdict_title="" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
-        curves=draw_progress(progress) if begun else [],
+        curves=draw_progress(progress, snapshot) if begun else [],
         training=_training(snapshot),
         arms=_there(*tables[:ahead]),
         how=_there(*tables[ahead:]),  # how the answers came about
@@ -104,7 +104,7 @@ def build_page(
         details=shown,
         sets=_there(*map(set_table, sets[:MOST_CARDS])) if begun else [],
         cards=[detail for detail in shown if detail.best is not None][:MOST_CARDS],
-        costs=_there(cost_table(progress, snapshot), errors_table(snapshot)),
+        costs=_there(cost_table(snapshot), errors_table(snapshot)),
         settings=_there(differing, machines_table(comparison)),
         shared=shared,
         commands=list(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
@@ -117,16 +117,12 @@ def _there(*tables: Table | None) -> list[Table]:
     return [table for table in tables if table is not None]
 
 
-def draw_progress(progress: Progress) -> list[Plot]:
-    """Solve rate, if there are targets, and mean best fitness, from the seed answers on, over iterations or what a
+def draw_progress(progress: Progress, snapshot: Snapshot) -> list[Plot]:
+    """Solve rate, if there are targets, and the mean best value, from the seed answers on, over iterations or what a
     budget is made of; nothing for a single search, whose chart says all."""
-    comparison, starts = progress.comparison, dict[int, list[tuple[bool, float]]]()
+    comparison = progress.comparison
     if len(comparison.problems) == max(arm.seeds for arm in comparison.arms) == 1:
         return []
-    for search in progress.searches():
-        if search.iterations:
-            first = search.rises[0].fitness if search.rises and search.rises[0].iteration == 0 else math.nan
-            starts.setdefault(search.arm, []).append((search.solved_at == 0, first))
     unit = next((curve.unit for curve in progress.curves.values()), "iterations").removesuffix("s")
     names = [arm.name for arm in comparison.arms]
     over = "the seeds of one problem" if len(comparison.problems) == 1 else "problems"
@@ -134,14 +130,12 @@ def draw_progress(progress: Progress) -> list[Plot]:
     solved = any(arm.judged.any() for arm in progress.results.values())
     plots = []
     if solved and progress.curves:
-        rates = {place: float(np.mean([rate for rate, _ in of])) for place, of in starts.items()}
-        running = "" if progress.snapshot(statistics=False).ended else " While searches run, it is an estimate."
+        running = "" if snapshot.ended else " While searches run, it is an estimate."
         note = f"The share of searches that are solved.{running} {bands}"
-        plots.append(Plot("solve rate", unit, curve_lines(names, progress.curves, rates), share=True, note=note))
+        plots.append(Plot("solve rate", unit, curve_lines(names, progress.curves), share=True, note=note))
     if progress.best_curves:
-        means = {place: float(np.mean([mean for _, mean in of])) for place, of in starts.items()}
-        lines = curve_lines(names, progress.best_curves, means)
-        plots.append(Plot("mean best fitness", unit, lines, note=f"It ends where the first search does. {bands}"))
+        lines = curve_lines(names, progress.best_curves)
+        plots.append(Plot(curve_title(snapshot), unit, lines, note=f"It ends where the first search does. {bands}"))
     return plots
 
 
@@ -187,8 +181,13 @@ def environment() -> Environment:
     )
     made.filters |= {"python": highlight_python, "figure": write_number, "bounded": bounded}
     made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "run_path": run_path}
-    made.globals |= {"write_number": write_number, "write_fitness": write_fitness, "mark": mark}
-    made.globals |= {"is_lower": is_lower, "describe_directions": describe_directions}
+    made.globals |= {
+        "write_number": write_number,
+        "write_signed": write_signed,
+        "write_value": write_value,
+        "mark": mark,
+    }
+    made.globals |= {"change_of": change_of, "describe_directions": describe_directions}
     return made
 
 

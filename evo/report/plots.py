@@ -71,12 +71,11 @@ class Plot:
         return {**titles, "share": self.share, "rule": self.rule, "lines": lines}
 
 
-def curve_lines(names: Sequence[str], curves: Mapping[str, Curve], starts: Mapping[int, float]) -> list[PlotLine]:
-    """The arms' curves with their bands. names: all arms, in order; starts: their values before the first iteration"""
+def curve_lines(names: Sequence[str], curves: Mapping[str, Curve]) -> list[PlotLine]:
+    """The arms' curves with their bands. names: all arms, in order"""
     lines = []
     for place, curve in ((place, curves[name]) for place, name in enumerate(names) if name in curves):
-        first = starts.get(place, math.nan)
-        x, y = np.insert(curve.at, 0, 0.0), np.insert(curve.mean, 0, first)
+        x, y = np.insert(curve.at, 0, 0.0), np.insert(curve.mean, 0, curve.start)
         low, high = np.insert(curve.low, 0, math.nan), np.insert(curve.high, 0, math.nan)
         lines.append(PlotLine(place, names[place], x, y, low, high))
     return lines

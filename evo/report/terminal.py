@@ -9,14 +9,15 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, OperatorCounts, operator_dict, refinement_differences
-from evo.comparison.summary import describe_verdict, verdicts_of
+from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, OperatorCounts, operator_dict
+from evo.comparison.summary import METRICS, Summary, describe_verdict, verdicts_of
 from evo.encoding import visible
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
+from evo.progress.rows import difference_dict, differences
 from evo.report.remarks import describe_faults, describe_state
 from evo.report.tables import STANDING, Table, arms_table, differences_table, operators_table, set_table
-from evo.stats import Difference, detectable
+from evo.stats import detectable
 from problems.address import name_few
 from vpo.metrics import Interval
 
@@ -116,14 +117,16 @@ def as_dict(progress: Progress) -> dict[str, Any]:
         ],
     }
     if summary is None:
-        return {**shown, "arms": {}, "against": {}, "verdicts": []}
+        return {**shown, "arms": {}, "differences": [], "against": {}, "verdicts": []}
     return {
         **shown,
         "iterations": comparison.iterations,
         "answers_per_iteration": comparison.arms[0].answers,
         "seeds": summary.seeds,
-        "detectable": detectable(len(comparison.problems), summary.seeds, max(1, len(comparison.arms) - 1)),
+        "detectable": detectable(len(comparison.problems), summary.seeds, max(1, len(summary.pairs))),
         "unit": summary.unit,
+        "measure": summary.measure.name,
+        "direction": "min" if summary.measure.lower else "max",
         "horizon": summary.horizon * summary.size,
         "best_horizon": summary.best_horizon * summary.size,
         "arms": {
@@ -145,28 +148,25 @@ def as_dict(progress: Progress) -> dict[str, Any]:
             }
             for arm in progress.snapshot(statistics=False).arms
         },
-        "against": {arm: _differences_dict(metrics) for arm, metrics in summary.against.items()},
-        "refinement_against": {
-            arm: _differences_dict(rates)
-            for arm, rates in refinement_differences(operators, summary.reference, crossed_seeds=crossed).items()
-        },
+        **_differences(progress, summary),
         "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
         "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
         "verdicts": [verdict.text for verdict in verdicts_of(summary)],
     }
 
 
-def _differences_dict(metrics: Mapping[str, Difference]) -> dict[str, Any]:
-    return {
-        metric: {
-            **one.interval.as_dict(),
-            "p": one.p,
-            "comparisons": one.comparisons,
-            "pairs": one.pairs,
-            "shown": one.shown,
-        }
-        for metric, one in metrics.items()
-    }
+def _differences(progress: Progress, summary: Summary) -> dict[str, Any]:
+    """Every pair and metric, and those against the reference by arm."""
+    every = differences(progress, summary)
+    told = [(*pair, metric, difference_dict(gap, summary.measure_of(metric))) for pair, metric, _, gap in every]
+    against: dict[str, dict[str, Any]] = {arm: {} for arm in summary.against}
+    refinement = dict[str, dict[str, Any]]()
+    for arm, other, metric, one in told:
+        if other == summary.reference:
+            by_arm = against if metric in METRICS else refinement
+            by_arm.setdefault(arm, {})[metric] = one
+    pairs = [{"arm": arm, "against": other, "metric": metric, **one} for arm, other, metric, one in told]
+    return {"differences": pairs, "against": against, "refinement_against": refinement}
 
 
 def _interval_dict(found: Interval | None) -> dict[str, Any] | None:

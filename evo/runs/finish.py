@@ -17,14 +17,14 @@ from evo.runs.start import OpenRun
 from evo.search.problem_run import ProblemRun
 from evo.search.status import SearchStatus, remedy_of_repeats
 from evo.search.stop import INTERRUPTED, Stop, StopReason
-from evo.values import as_dict
+from evo.values import as_dict, target_value
 from islands.browse import failed_candidates
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.runs import format_errors
 from islands.store import Store
 from islands.training import checkpoints
 from islands.types import OF_ROLLOUTS
-from problems.objectives import own_fitness, seeded_objectives
+from problems.objectives import is_lower, seeded_objectives
 
 REASONS = 5
 """Why nothing was scored: the most frequent reasons."""
@@ -135,7 +135,12 @@ def _best_of(problem_run: ProblemRun) -> dict[str, Any]:
     metrics = seeded_objectives(problem.objectives, problem.metrics, None)
     measured = as_dict(metrics, None if best is None else problem_run.population.candidate(best[0]))
     shown = {key: measured[key] for key in ("values", "seed", "directions")}
-    return {"best": measured["fitness"], "target": own_fitness(metrics, problem_run.target), **shown}
+    target = target_value(metrics, problem_run.target)
+    direction = "min" if is_lower(metrics) else "max"
+    return {
+        **{"best": measured["fitness"], "target": target.number, "direction": direction},
+        **shown,
+    }
 
 
 def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:

@@ -12,7 +12,15 @@ For a single problem, intervals and tests are over its seeds and hold for that p
 seed has neither.
 """
 
-from evo.stats.differences import Difference, Verdict, detectable, fewest_pairs, paired_difference, verdict
+from evo.stats.differences import (
+    Difference,
+    Verdict,
+    detectable,
+    fewest_pairs,
+    paired_difference,
+    verdict,
+    write_difference,
+)
 from evo.stats.intervals import CONFIDENCE, by_unit, mean_band, mean_interval, wilson
 from evo.stats.ratios import ratio_difference, ratio_interval
 
@@ -30,4 +38,5 @@ __all__ = [
     "ratio_interval",
     "verdict",
     "wilson",
+    "write_difference",
 ]

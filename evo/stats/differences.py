@@ -13,7 +13,7 @@ at most 1 - level. bench/coverage.py simulates coverage and power.
 
 A single problem is compared over its seeds (seed_difference).
 
-If several arms are measured against one, interval and p are corrected for all of them (Bonferroni).
+If several pairs of arms are compared, interval and p are corrected for all of them (Bonferroni).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ BLOCK = 512
 class Difference:
     """First minus second over `pairs` problems.
 
-    interval: 95%, simultaneous for all arms that `comparisons` counts; its ends are NaN if noise and difference cannot
-        be separated
+    interval: 95%, simultaneous for all pairs of arms that `comparisons` counts; its ends are NaN if noise and
+        difference cannot be separated
     p: two-sided, corrected in the same way
     seeds: how many each arm has, if there is only one problem: the interval is then over its seeds
     unknown: why there is no interval; empty if there is one
@@ -111,7 +111,7 @@ def paired_difference(
 ) -> Difference:
     """a - b over the same problems in the same order: (P,) or (P, S), (P,) or (P, S') -> Difference.
 
-    rate: values are in [0, 1]; comparisons: how many arms are measured against b
+    rate: values are in [0, 1]; comparisons: how many pairs of arms are compared
     least: no value can be below it, as a fitness or a time cannot be below 0. Without it, values of one arm about 0 and
         of the other far from it have no interval: nothing then tells how far a problem may go the other way
     A problem with a value that is not finite, in either arm under any seed, is left out of both arms; `pairs` counts
@@ -305,19 +305,37 @@ class Verdict:
         return self.text
 
 
-def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -> Verdict:
-    """`vpo - grpo = +0.12 [0.03, 0.21]` if the difference is shown, else `no difference shown` with its numbers."""
-    interval, unknown = difference.interval, difference.unknown
-    # enough digits that an end that is not 0 is not printed as 0
-    inner, outer = (pick(abs(interval.low), abs(interval.high)) for pick in (min, max))
+def write_difference(difference: Difference, digits: int = 2, lower: bool = False) -> str:
+    """+0.12 [0.03, 0.21], without ends if they are not known. lower: whether lower is better, which an arrow tells, and
+    a word where the difference is shown: +7.93 [2.14, 13.72] ↓ worse. digits: behind the point, more for small ends,
+    none for large ones"""
+    interval = difference.interval
+    ends = [abs(end) for end in (interval.low, interval.high)] if interval.known else [abs(interval.mean)]
+    inner, outer = min(ends), max(ends)
     if 0 < outer < 0.01:
         digits = 1 - math.floor(math.log10(outer))
-    while difference.shown and digits < 4 and round(inner, digits) == 0:
+    elif outer >= LARGE:
+        digits = 0
+    while difference.shown and digits < 4 and round(inner, digits) == 0:  # an end that is not 0 is not printed as 0
         digits += 1
+    form = f".{digits}f" if outer < HUGE else ".4g"
     # adding 0.0 turns -0.0 into 0.0
     mean, low, high = (round(x, digits) + 0.0 for x in (interval.mean, interval.low, interval.high))
-    numbers = f"{a_name} - {b_name} = {mean:+.{digits}f}"
-    numbers += f" [{low:.{digits}f}, {high:.{digits}f}]" if interval.known else ""
+    text = f"{mean:+{form}}" + (f" [{low:{form}}, {high:{form}}]" if interval.known else "")
+    if not lower:
+        return text
+    return f"{text} ↓" + (f" {'worse' if interval.mean > 0 else 'better'}" if difference.shown else "")
+
+
+LARGE, HUGE = 1e3, 1e7
+"""Differences from these on are written as whole numbers, and with four digits."""
+
+
+def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2, lower: bool = False) -> Verdict:
+    """`vpo - grpo = +0.12 [0.03, 0.21]` if the difference is shown, else `no difference shown` with its numbers.
+    digits, lower: as write_difference takes them"""
+    unknown, interval = difference.unknown, difference.interval
+    numbers = f"{a_name} - {b_name} = {write_difference(difference, digits, lower)}"
     if difference.shown:
         text = f"{numbers} ({unknown}; p = {difference.p:.2g})" if unknown else numbers
     elif not interval.known and difference.p == 1:

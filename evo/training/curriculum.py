@@ -21,6 +21,7 @@ from islands.history import CandidateReader
 from islands.store import Store
 from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Problem
+from problems.objectives import Reward
 from problems.types import ScoredGroup
 from vpo.metrics import pareto_mask
 
@@ -218,7 +219,7 @@ def _valid(group: ScoredGroup) -> list[Candidate]:
 
 
 def _candidate(text: str, rewards: tuple[float, ...], fitness: float, features: Any, feedback: str) -> Candidate:
-    return Candidate(0, text, rewards, fitness, features, feedback, None, 0, 0, None)
+    return Candidate(0, text, rewards, Reward(fitness), features, feedback, None, 0, 0, None)
 
 
 MOST = 48

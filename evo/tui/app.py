@@ -30,6 +30,7 @@ from textual.worker import WorkerFailed, get_current_worker
 from evo.errors import INTERRUPTED
 from evo.glossary import SIGNS, WORDS
 from evo.progress.model import Progress
+from evo.progress.rows import best_title, mean_best, solved_cell
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
 from evo.tui.child import CommandProcess
@@ -45,6 +46,8 @@ POLL_SHARE = 0.02
 FAULT_SECONDS = 10.0
 """A database that does not answer a screen without a search for so long has gone away."""
 WIDE, TALL, ROOMY, LEAST_BODY = 116, 24, 30, 12
+MOST_VERDICTS = 6
+"""Lines of verdicts; app.css has the same height."""
 THEMES = {"dark": "textual-dark", "light": "textual-light", "terminal": "ansi-dark"}
 """Short names for EVO_THEME, which also takes the names of Textual's themes."""
 
@@ -290,7 +293,7 @@ class ScreenApp(App[int]):
             return
         self._show_head(snapshot)
         height, problems = self.size.height, len(snapshot.problems)
-        above = 4 + len(snapshot.arms) + min(6, len(snapshot.verdict))
+        above = 4 + len(snapshot.arms) + min(MOST_VERDICTS, len(snapshot.verdict))
         has_room = problems == 1 or (snapshot.detail is not None and height >= ROOMY + problems)
         for name, wanted in (("-best", has_room), ("-tight", height - above < LEAST_BODY)):
             if self._base.has_class(name) != wanted:  # sizes change
@@ -299,7 +302,7 @@ class ScreenApp(App[int]):
         query("#best Static", Static).update(draw_best(snapshot, palette))
         width = self.size.width - 2
         query("#arms", Static).update(draw.arms(snapshot, width, palette))
-        query("#verdict", Static).update(draw.verdict(snapshot, palette))
+        query("#verdict", Static).update(draw.verdict(snapshot, palette, MOST_VERDICTS))
         query("#verdict").display = snapshot.reference is not None
         plot = query("#curves", Static)
         title = Text(draw.curves_title(snapshot) + " ", STRONG)
@@ -490,8 +493,10 @@ class ScreenApp(App[int]):
             self.copy_to_clipboard(detail.answer.candidate.text)
             self.notify(f"copied the answer of {clean(detail.arm)}", markup=False)
         else:
+            title = best_title(self.snapshot)
             arms = [
-                f"{arm.name}: solved {draw.solved_text(arm)}, mean best {arm.mean_best}" for arm in self.snapshot.arms
+                f"{arm.name}: solved {solved_cell(arm).text}, {title} {mean_best(self.snapshot, arm).text}"
+                for arm in self.snapshot.arms
             ]
             self.copy_to_clipboard("\n".join([*arms, *(verdict.text for verdict in self.snapshot.verdict)]) + "\n")
             self.notify("copied the standings")

@@ -7,14 +7,12 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from evo.progress.answer import Statement, StoredAnswer, describe_best_known
+from evo.progress.answer import Statement, StoredAnswer
 from evo.progress.snapshot import Detail, Snapshot
 from evo.tui.line import clean, clean_lines, shorten
-from evo.tui.numbers import fitness
 from evo.tui.palette import STRONG, Palette
-from evo.values import mark, write_fitness, write_number
+from evo.values import mark, write_number, write_signed, write_value
 from islands.browse import CandidateDetail
-from problems.objectives import is_lower
 
 LINEAGE_TOLD_APART = 6
 MOST_CHARS = 40_000
@@ -70,23 +68,21 @@ def draw_answer(
     stored: CandidateDetail, answer: StoredAnswer, seed: int, stated: Statement, palette: Palette
 ) -> RenderableType:
     """An answer with its provenance, without its prompt. seed: of its search"""
-    candidate, parent, target = answer.candidate, answer.parent, stored.problem.target
-    metrics, others = stored.problem.metrics, (target, *(ancestor.fitness for ancestor in answer.lineage[1:2]))
-    line = Text(f"{metrics[0].name} ↓ " if is_lower(metrics) else "fitness ", palette.muted)
-    line.append(write_fitness(metrics, candidate.fitness, others), STRONG)
-    if target is not None:
-        line.append(f" of {write_fitness(metrics, target, others)}", palette.muted)
+    candidate, parent, target = answer.candidate, answer.parent, answer.target
+    others = (target, *(value for _, value in answer.line[1:2]))
+    line = Text(f"{target.measure.title} ", palette.muted)
+    line.append(write_value(answer.value, others, arrow=False), STRONG)
+    if target.number is not None:
+        line.append(f" of {write_value(target, (answer.value, *others), arrow=False)}", palette.muted)
     again = f", found {stored.found}×" * (stored.found > 1)
     line.append(f"   {_born(stored, seed)}, island {candidate.island}{again}", palette.muted)
-    bests = [ancestor.fitness for ancestor in answer.lineage[:LINEAGE_TOLD_APART]]
-    steps = [f"{step.candidate} ({fitness(step.fitness, bests, metrics)})" for step in answer.lineage]
+    bests = [value for _, value in answer.line[:LINEAGE_TOLD_APART]]
+    steps = [f"{id} ({write_value(value, bests, arrow=False)})" for id, value in answer.line]
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")
-    best_known = stated.best_known
-    known = "" if best_known is None else describe_best_known(candidate.fitness, best_known)
     features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in candidate.features.items())
     labelled = (
-        ("known", Text(known)),
+        ("known", Text(answer.describe_known(stated.best_known))),
         ("policy", Text(clean(stored.policy_version or "the seed answer"))),
         ("vector", _vector(answer, palette)),
         ("cell by", Text(features)),
@@ -130,7 +126,8 @@ def _vector(answer: StoredAnswer, palette: Palette) -> Text:
     for objective, value, change in answer.changes:
         text.append(f"{shorten(objective.name, 20)} {write_number(value, (objective.seed,))}{mark(objective)}")
         if abs(change) > 0:
-            text.append(f" ({change:+.3g})", palette.bad if (change > 0) == objective.lower else palette.good)
+            worse = (change > 0) == objective.lower
+            text.append(f" ({write_signed(change, (value,))})", palette.bad if worse else palette.good)
         if objective.seed is not None:
             text.append(f" seed {write_number(objective.seed, (value,))}", palette.muted)
         text.append("  ")

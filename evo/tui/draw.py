@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -13,15 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, share_text
-from evo.comparison.summary import Curve
+from evo.progress.rows import best_title, change_of, common_prefix, curve_title, mean_best, solved_cell
 from evo.progress.snapshot import ArmSnapshot, ImprovementLine, Snapshot, error_name
 from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
-from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, rate, signed, sparkcurve
+from evo.tui.numbers import BARS, ago, count, rate, sparkcurve
 from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import draw_plot
-from evo.tui.problems import ProblemTable, TableChoice, best_title, describe, legend
-from problems.objectives import Objective, is_lower, own_fitness
+from evo.tui.problems import ProblemTable, TableChoice, describe, legend
+from evo.values import write_signed, write_value
 
 MOST_ISLANDS, MOST_IMPROVEMENTS, MOST_ERRORS = 12, 12, 12
 
@@ -88,9 +87,9 @@ def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     """A line for each arm below a line of titles."""
     targets, several = snapshot.has_targets, len(snapshot.arms) > 1
     columns = [
-        _Column("solved", solved_text, 9, STRONG) if targets else None,
+        _Column("solved", lambda arm: solved_cell(arm).text, 9, STRONG) if targets else None,
         _Column("rate [95%]", _rate, 8) if targets else None,
-        _Column(best_title(snapshot), partial(mean_best_text, snapshot), 7, Style() if targets else STRONG),
+        _Column(best_title(snapshot), lambda arm: mean_best(snapshot, arm).text, 7, Style() if targets else STRONG),
         _Column("iterations", lambda arm: f"{arm.groups:,}/{arm.planned:,}", 2) if several else None,
         _Column("ans/s", lambda arm: rate(arm.rate("answers")), 6),
         _Column("tok/s", lambda arm: rate(arm.rate("tokens")), 5),
@@ -121,11 +120,6 @@ def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     return table
 
 
-def solved_text(arm: ArmSnapshot) -> str:
-    """12/24 searches; "-" before the first."""
-    return "-" if arm.solved is None else f"{arm.solved[0]}/{arm.solved[1]}"
-
-
 def _rate(arm: ArmSnapshot) -> str:
     """The curve's end, with its band; "-" before it: the searches so far are at different iterations."""
     if arm.curve is None or not np.isfinite(arm.curve.mean[-1]) or arm.groups < arm.planned:
@@ -146,47 +140,33 @@ def _runs(arm: ArmSnapshot) -> str:
     return ", ".join(f"{arm.statuses[status]} {status}" for status in order if arm.statuses.get(status))
 
 
-def verdict(snapshot: Snapshot, palette: Palette) -> Text:
-    """A line for each arm against the reference, the shown differences first; empty for a single arm."""
+def verdict(snapshot: Snapshot, palette: Palette, most: int | None = None) -> Text:
+    """A line for each pair of arms, the shown differences first; empty for a single arm. most: lines at most"""
     if snapshot.reference is None:
         return Text()
     if not snapshot.verdict:
         return Text("verdict: waits until every search has begun", palette.muted)
+    ranked = sorted(snapshot.verdict, key=lambda one: not one.shown)
+    kept = ranked if most is None or len(ranked) <= most else ranked[: most - 1]
     lines = []
-    for one in sorted(snapshot.verdict, key=lambda one: not one.shown):
+    for one in kept:
         line = Text("→ " if one.shown else "  ", palette.good)
         lines.append(line.append(clean(one.text), STRONG if one.shown else palette.muted))
+    if left := len(ranked) - len(kept):
+        lines.append(Text(f"  … {left} more pairs: evo show {clean(snapshot.name)}", palette.muted))
     return Text("\n").join(lines)
 
 
-def mean_best_text(snapshot: Snapshot, arm: ArmSnapshot) -> str:
-    """.731: the mean best fitness of an arm, told apart from those of the others."""
-    return fitness(arm.mean_best, [one.mean_best for one in snapshot.arms], snapshot.metrics)
-
-
-def _own_curve(curve: Curve, metrics: Sequence[Objective]) -> Curve:
-    """A curve of a fitness as the scorer measures it."""
-    mean, high, low = (
-        np.array([own_fitness(metrics, value) for value in values.tolist()], dtype=np.float64)
-        for values in (curve.mean, curve.low, curve.high)
-    )
-    return replace(curve, mean=mean, low=low, high=high)
-
-
 def curves(snapshot: Snapshot, width: int, height: int, palette: Palette) -> Text:
-    """The solve rate, or the mean best fitness, of every arm."""
+    """The solve rate, or the mean best value, of every arm."""
     shown = [(number, arm.name, arm.curve) for number, arm in enumerate(snapshot.arms) if arm.curve is not None]
     if not shown or height < 4:
         return Text("no curve yet", palette.muted)
-    if is_lower(snapshot.metrics) and not snapshot.has_targets:
-        shown = [(number, name, _own_curve(curve, snapshot.metrics)) for number, name, curve in shown]
     return draw_plot(shown, snapshot.has_targets, width, min(height, 24), palette)
 
 
 def curves_title(snapshot: Snapshot) -> str:
-    if snapshot.has_targets:
-        return "solve rate"
-    return f"best {best_title(snapshot)}" if is_lower(snapshot.metrics) else "mean best fitness"
+    return "solve rate" if snapshot.has_targets else curve_title(snapshot)
 
 
 def panels(snapshot: Snapshot, problem: int, width: int, now: float, palette: Palette) -> RenderableType:
@@ -280,7 +260,6 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
     rows: list[dict[str, Text]] = []
     for line in snapshot.improvements[:MOST_IMPROVEMENTS]:
         problem, number = snapshot.problems[line.problem], numbers[line.arm]
-        own, before = own_fitness(problem.metrics, line.fitness), own_fitness(problem.metrics, line.before)
         row = {"ago": Text(ago(now - line.created), palette.muted)}
         if len(numbers) > 1:
             mark = Text(palette.mark(number), palette.arm(number))
@@ -290,9 +269,9 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
         if any(arm.seeds > 1 for arm in snapshot.arms):
             row["seed"] = Text(f"s{line.seed}", palette.muted)
         row["iter."] = Text(f"#{line.iteration}", palette.muted)
-        row[best_title(snapshot).removeprefix("mean ")] = Text(fitness(line.fitness, (), problem.metrics), STRONG)
+        row["best"] = Text(write_value(line.value, [line.before] if line.before else ()), STRONG)
         if width >= 60 or len(snapshot.problems) == 1:
-            row["gain"] = Text("" if own is None or before is None else signed(own - before), palette.muted)
+            row["change"] = Text("" if line.before is None else change_of(line.value, line.before).text, palette.muted)
         if any(len(one.objectives) > 1 for one in snapshot.problems):
             row["change of vector"] = Text(vector_change(problem.objectives, line))
         rows.append(row)
@@ -311,7 +290,7 @@ def vector_change(objectives: tuple[str, ...], line: ImprovementLine) -> str:
         return "no parent"
     changed = [(abs(by), name, by) for name, by in zip(objectives, line.change, strict=False) if abs(by) > 0]
     ranked = sorted(changed, key=lambda part: -part[0])
-    return "  ".join(f"{shorten(name, 12)} {signed(by)}" for _, name, by in ranked) or "same vector as its parent"
+    return "  ".join(f"{shorten(name, 12)} {write_signed(by)}" for _, name, by in ranked) or "same vector as its parent"
 
 
 def errors(snapshot: Snapshot, palette: Palette) -> RenderableType:

@@ -1,14 +1,12 @@
-"""Numbers as a screen shows them: short, and of one width whatever their size."""
+"""Counts, rates and curves as a screen shows them: short, and of one width whatever their size. Values are written by
+evo.values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-
-from evo.values import LEAST_DIGITS, digits_of, write_number
-from problems.objectives import Objective, own_fitness
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -39,29 +37,6 @@ def count(value: float | None) -> str:
 def rate(value: float | None) -> str:
     """The rate like `count`, with a decimal below ten."""
     return f"{value:.1f}" if value is not None and value < 9.95 else count(value)
-
-
-def fitness(value: float | None, others: Iterable[float | None] = (), metrics: Sequence[Objective] = ()) -> str:
-    """.750, 1.00, 12.3, -3.1, as the scorer measures it; "-" for none. others: that must look different
-    metrics: of the problem"""
-    others = [own_fitness(metrics, one) for one in others] + [one.seed for one in metrics if one.whole]
-    value = own_fitness(metrics, value)
-    if value is None or value != value:
-        return "-"
-    if digits_of((value, *others)) > LEAST_DIGITS:
-        text = write_number(value, others)
-        return text.replace("0.", ".", 1) if abs(value) < 1 else text
-    if abs(value) < 0.9995:
-        return f"{round(value, 3) + 0.0:.3f}".replace("0.", ".", 1)
-    return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.4g}"
-
-
-def signed(value: float) -> str:
-    """+.062, -.20, 0."""
-    if 0 < abs(value) < 0.0005:
-        return f"{value:+.1g}"
-    text = f"{value:+.3f}" if abs(value) < 0.9995 else f"{value:+.3g}"
-    return "0" if float(text) == 0 else text.replace("0.", ".", 1) if abs(value) < 0.9995 else text
 
 
 _LEFT, _RIGHT = (0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08)
@@ -97,16 +72,3 @@ def sparkcurve(values: npt.ArrayLike, width: int, low: float, high: float) -> st
     left = np.where(known[::2], _INTO_LEFT[before[::2], heights[::2]], 0)
     right = np.where(known[1::2], _INTO_RIGHT[before[1::2], heights[1::2]], 0)
     return "".join(chr(0x2800 + dots) if dots else " " for dots in (left | right).tolist())
-
-
-def common_prefix(names: Sequence[str]) -> str:
-    """The common beginning of all names, up to a separator: `maze:hard/` of maze:hard/0, maze:hard/1; "" for one
-    name."""
-    if len(names) < 2:
-        return ""
-    first, last = min(names), max(names)
-    same = 0
-    while same < min(len(first), len(last)) and first[same] == last[same]:
-        same += 1
-    cut = max(first.rfind(separator, 0, same) for separator in "/:_-")
-    return first[: cut + 1]

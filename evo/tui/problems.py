@@ -4,7 +4,6 @@ won, lost or level against the reference, and a curve of its best fitness."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +11,16 @@ from rich.style import Style
 from rich.text import Text
 
 from evo.comparison.results import Results, Standings, mean_known, standings
+from evo.progress.rows import NONE, against_cell, common_prefix, outcome_cell, target_cell
 from evo.progress.snapshot import Snapshot
 from evo.tui.line import clean, shorten, width_of
-from evo.tui.numbers import common_prefix, fitness, signed, sparkcurve
+from evo.tui.numbers import sparkcurve
 from evo.tui.palette import STRONG, Palette
-from problems.objectives import Objective, is_lower, own_fitness
+from problems.objectives import fitness_objective
 
 NAME, WON = -1, -2
 """Orders of the table, in addition to those by an arm, which are the arms' numbers."""
-OUTCOME, GAP, MOST_BAR, LEAST_BAR = 9, 6, 24, 5
+OUTCOME, GAP, MOST_BAR, LEAST_BAR = 9, 12, 24, 5
 MOST_CURVES = 2_000
 
 
@@ -83,22 +83,24 @@ class ProblemTable:
     def row(self, snapshot: Snapshot, problem: int, width: int, palette: Palette) -> list[Text]:
         """The cells of a problem's row."""
         standing, bar = self.standing(snapshot), self._bar(snapshot, width)
-        names, metrics = [one.name for one in snapshot.problems], snapshot.problems[problem].metrics
+        names, record = [one.name for one in snapshot.problems], snapshot.problems[problem]
+        objective = fitness_objective(record.metrics)
         name = names[problem][len(common_prefix(names)) :]
         cells = [Text(shorten(name, self._name_width(snapshot, width)))]
         low, high = _scale(snapshot, problem)
         for number, arm in enumerate(snapshot.arms):
-            text = outcome_text(standing, number, problem, arm.seeds, metrics) if arm.results is not None else ""
-            cells.append(Text(text, STRONG if text.startswith("@") else Style()))
+            shown = outcome_cell(standing, number, problem, arm.seeds, objective)
+            whole = shown.mark == "solved" and standing.solved[number, problem] == 1.0
+            cells.append(Text("" if arm.results is None else shown.text, STRONG if whole else Style()))
             if self._referred(snapshot, number):
-                text = gap_text(standing, number, problem, metrics)
-                style = palette.good if text[:1] == "+" else palette.bad if text[:1] == "-" else palette.muted
-                cells.append(Text(text, style))
+                gap = against_cell(standing, number, problem, objective)
+                style = {"above": palette.good, "below": palette.bad}.get(gap.mark, palette.muted)
+                cells.append(Text(gap.text.removeprefix(NONE), style))
             if bar:
                 cells.append(Text(self._curve(snapshot, number, problem, bar, low, high), palette.arm(number)))
         if len(snapshot.arms) == 1:
-            target, arm = snapshot.problems[problem].target, snapshot.arms[0]
-            cells += [Text(fitness(target, (), metrics), palette.muted)] * snapshot.has_targets
+            arm = snapshot.arms[0]
+            cells += [Text(target_cell(record).text, palette.muted)] * snapshot.has_targets
             done = 0 if arm.results is None else int(arm.results.done[problem].sum())
             cells.append(Text(f"{done:,}/{snapshot.iterations * arm.seeds:,}", palette.muted))
         return cells
@@ -134,7 +136,7 @@ class ProblemTable:
         return min(bar, 60 if arms == 1 else MOST_BAR) if bar >= LEAST_BAR else 0
 
     def _curve(self, snapshot: Snapshot, number: int, problem: int, bar: int, low: float, high: float) -> str:
-        """How the arm's best fitness rose. It is only appended to, so its end identifies it."""
+        """How the arm's best value became better. It is only appended to, so its end identifies it."""
         results = snapshot.arms[number].results
         if results is None or results.best is None:
             return ""
@@ -144,52 +146,25 @@ class ProblemTable:
         if key not in self._curves:
             if len(self._curves) > MOST_CURVES:
                 self._curves.clear()
-            mean = mean_known(best, axis=0)
+            mean = mean_known(best, axis=0) * results.direction[problem]
             mean[known:] = np.nan
             self._curves[key] = sparkcurve(mean, bar, low, high)
         return self._curves[key]
 
 
-def outcome_text(standing: Standings, arm: int, problem: int, seeds: int, metrics: Sequence[Objective] = ()) -> str:
-    """@12: solved after 12 iterations; 1/3@12: by one seed of three; else the best fitness; "-" before any."""
-    share = standing.solved[arm, problem]
-    if not share > 0:  # NaN too
-        return fitness(float(standing.best[arm, problem]), standing.best[:, problem].tolist(), metrics)
-    at = f"@{standing.took[arm, problem]:.0f}"
-    return at if share == 1.0 else f"{round(share * seeds)}/{seeds}{at}"
-
-
-def gap_text(standing: Standings, arm: int, problem: int, metrics: Sequence[Objective] = ()) -> str:
-    """+12it: twelve iterations sooner than the reference; -.250: a best fitness that much lower; = for level."""
-    sign, gap = standing.sign[arm, problem], standing.gap[arm, problem]
-    if sign != sign:
-        return ""
-    if sign == 0:
-        return "="
-    mark, size = "+" if sign > 0 else "-", abs(float(gap))
-    if standing.timed[arm, problem]:
-        return f"{mark}{size:.0f}it"
-    if not sign * gap > 0:  # more seeds have solved it, which the mean of the best fitnesses does not show
-        return mark
-    ours = float(standing.best[arm, problem])
-    own, theirs = own_fitness(metrics, ours), own_fitness(metrics, ours - float(gap))
-    assert own is not None and theirs is not None
-    by = abs(own - theirs)
-    return mark + (signed(by).lstrip("+") if by >= 5e-4 else f"{by:.0e}")
-
-
 def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:
-    """One scale for all arms of a row: from the lowest first fitness to the target or the best found."""
-    low, high = np.inf, -np.inf
+    """One scale for all arms of a row, upwards: from the worst first value to the target or the best found."""
+    low, high, record = np.inf, -np.inf, snapshot.problems[problem]
+    target, direction = target_cell(record).value, -1.0 if fitness_objective(record.metrics).lower else 1.0
     for arm in snapshot.arms:
         if arm.results is not None and arm.results.best is not None:
             # rising, so that the last is the highest; fmin and fmax leave NaN out
-            low = min(low, float(np.fmin.reduce(arm.results.best[problem], axis=None, initial=np.inf)))
-            high = max(high, float(np.fmax.reduce(arm.results.best[problem, :, -1], initial=-np.inf)))
+            rising = direction * arm.results.best[problem]
+            low = min(low, float(np.fmin.reduce(rising, axis=None, initial=np.inf)))
+            high = max(high, float(np.fmax.reduce(rising[:, -1], initial=-np.inf)))
     if low > high:
         return 0.0, 1.0
-    target = snapshot.problems[problem].target
-    return low, high if target is None else max(high, target)
+    return low, max(high, direction * target) if isinstance(target, float) else high
 
 
 def describe(choice: TableChoice, snapshot: Snapshot, shown: int) -> str:
@@ -204,17 +179,12 @@ def describe(choice: TableChoice, snapshot: Snapshot, shown: int) -> str:
     return clean(" · ".join(parts))
 
 
-def best_title(snapshot: Snapshot) -> str:
-    """`mean best`; of one problem whose one value is to be lowered, that value: `max_wait ↓`."""
-    return f"{shorten(snapshot.metrics[0].name, 16)} ↓" if is_lower(snapshot.metrics) else "mean best"
-
-
 def legend(snapshot: Snapshot) -> str:
     """What the cells mean."""
     solved = "@N solved after N iterations, else " if snapshot.has_targets else ""
-    against = f" · against {shorten(snapshot.reference, 16)}: + won, - lost, = level" if snapshot.reference else ""
-    best = best_title(snapshot) if is_lower(snapshot.metrics) else "fitness"
-    return f"{solved}best {best}{against}"
+    against = f" · against {shorten(snapshot.reference, 16)}" if snapshot.reference else ""
+    lower = any(fitness_objective(problem.metrics).lower for problem in snapshot.problems)
+    return f"{solved}the best value so far{', ↓ lower is better' * lower}{against}"
 
 
 def select(snapshot: Snapshot, standing: Standings, choice: TableChoice) -> list[int]:
@@ -233,7 +203,7 @@ def select(snapshot: Snapshot, standing: Standings, choice: TableChoice) -> list
         ahead = np.nan_to_num(standing.sign, nan=0.0).sum(axis=0)
         kept.sort(key=lambda row: -ahead[row])
     elif choice.order is not None and choice.order < len(snapshot.arms):
-        kept.sort(key=lambda row: _outcome_order(standing, choice.order or 0, row))
+        kept.sort(key=lambda row: _outcome_order(snapshot, standing, choice.order or 0, row))
     return kept[::-1] if choice.reverse else kept
 
 
@@ -242,11 +212,11 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
 
 
-def _outcome_order(standing: Standings, arm: int, row: int) -> tuple[float, float, float]:
-    """Solved by most seeds first, of those the soonest, and the unsolved by best fitness, the highest first."""
+def _outcome_order(snapshot: Snapshot, standing: Standings, arm: int, row: int) -> tuple[float, float, float]:
+    """Solved by most seeds first, of those the soonest, and the unsolved by the best value, the best first."""
     share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
     return (
         -share if share > 0 else 0.0,
         float(standing.took[arm, row]) if share > 0 else 0.0,
-        -best if best == best else np.inf,
+        np.inf if best != best else best if fitness_objective(snapshot.problems[row].metrics).lower else -best,
     )

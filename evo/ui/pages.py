@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-import numpy as np
-
 from evo.comparison.arms import gather
 from evo.errors import BadInput
 from evo.progress.answer import find_candidate, read_answers, statement_of
+from evo.progress.rows import NONE, Cell, Row, mean_trend, run_row, searches_that_count
 from evo.report.page import build_training_page
 from evo.report.plots import sparkline
-from evo.report.tables import NONE, Row, TableCell, candidates_table, make_table, number, run_path, word
-from evo.search.defaults import planned_iterations
+from evo.report.tables import candidates_table, make_table, run_path
 from evo.search.status import format_time
 from evo.ui.databases import RunDatabase
-from evo.values import mark, write_number
 from islands.browse import (
     MOST_COUNTED,
     CandidateFilter,
@@ -32,20 +27,17 @@ from islands.browse import (
     offspring,
 )
 from islands.errors import DatabaseUnavailable, UnknownRun
-from islands.runs import RunOverview, SearchOverview, by_comparison, fittest_records, mean_best, read_totals
+from islands.runs import RunOverview, by_comparison, read_totals
 from islands.store import Store
 from islands.types import OF_ROLLOUTS, sum_totals
-from problems.address import name_few
 from problems.entry_points import find_entry_points, load_entry_point
-from problems.objectives import is_lower, own_fitness
+from problems.objectives import value_of
 
-TREND_POINTS = 40
 ROWS, MOST_RUNS = 50, 1_000
 """Candidates on one page, and runs of the list at most."""
 TEXT_CHARS = 60_000
 """Characters of one text on a page; a link saves the whole text as a file."""
 ANCESTORS, OFFSPRING, MISREAD = 300, 50, 50
-STATES = ("running", "waiting", "done", "interrupted", "failed")
 
 
 @dataclass(frozen=True)
@@ -58,63 +50,13 @@ class UiPage:
 
 
 def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
-    """Problems that a scorer's fault stopped in any of the runs count neither as solved nor for the best."""
-    runs = [line.run for line in lines]
-    counts = Counter(run.status for run in runs)
-    states = ", ".join(f"{counts[state]} {state}" if len(runs) > 1 else state for state in STATES if counts[state])
-    arms = list(dict.fromkeys(str(run.arm) for run in runs))
-    policies = f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy") or "")
-    every = [search for line in lines for search in line.searches]
-    left_out = {search.record.index for search in every if search.record.status == "failed"}
-    counted = [search for search in every if search.record.index not in left_out]
-    judged = [search for search in counted if search.record.target is not None]
-    solved = sum(search.record.status == "solved" for search in judged)
-    fittest = fittest_records(lines)
-    mean = mean_best(fittest)
-    arrow = mark(fittest[0].metrics[0]) if fittest and is_lower(fittest[0].metrics) else ""
-    created = min(run.created for run in runs)
-    whole = sum(_planned(line, max(other.problems for other in lines)) for line in lines)
-    fault = next((run.reason[:200] for run in runs if run.status == "failed"), "")
-    names = list(dict.fromkeys(search.record.name for search in every))
-    return {
-        "run": replace(word(name), link=run_path(name), tick=name),
-        "problem": word(name_few(names, 1) or NONE, "wide"),
-        "state": TableCell(states, states, "wide", fault),
-        "iterations": replace(number(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}"),
-        "solved": TableCell(f"{solved}/{len(judged)}" if judged else NONE, solved, number=True),
-        "best": TableCell(NONE if mean is None else write_number(mean) + arrow, mean, number=True),
-        "trend": _trend(counted),
-        "tokens": number(sum(search.tokens for search in every), ",d"),
-        "cost": number(sum(search.cost for search in every) or None, ",.4g"),
-        "started": TableCell(format_time(created), created),
-        "policy": word(policies[:200], "wide"),
-    }
-
-
-def _planned(line: RunOverview, problems: int) -> int:
-    """Iterations of a run, as its page counts them: of searches that go no further, those that they have done.
-    problems: how many it has, if it has not begun"""
-    config = line.run.config
-    planned = planned_iterations(config, len(line.searches) or problems or len(config.get("problems", ())))
-    if not line.searches:
-        return sum(planned)
-    ended = ("failed", "solved") if config.get("until_solved") else ("failed",)
-    searches = zip(line.searches, planned, strict=True)
-    return sum(search.groups if search.record.status in ended else iterations for search, iterations in searches)
-
-
-def _trend(searches: Sequence[SearchOverview]) -> TableCell:
-    """The mean best fitness of searches from their first new best on, as the scorer measures it, sorted by its gain."""
-    found = [
-        [(at, own_fitness(search.record.metrics, fitness) or 0.0) for at, fitness in search.rises]
-        for search in searches
-        if search.rises
-    ]
-    if not found:
-        return TableCell(NONE)
-    times = np.linspace(1, max(search.groups for search in searches), TREND_POINTS)
-    mean = np.mean([[of[max(0, bisect([at for at, _ in of], time) - 1)][1] for time in times] for of in found], axis=0)
-    return TableCell(sparkline(mean), abs(float(mean[-1] - mean[0])))
+    """The row of a run with a link, a box to tick, and how its mean best value rose, sorted by its gain."""
+    row, trend = run_row(name, lines), mean_trend(searches_that_count(lines))
+    drawn = Cell(NONE) if trend is None else Cell(sparkline(trend), sort=abs(float(trend[-1] - trend[0])))
+    linked = replace(row["run"], link=run_path(name), tick=name)
+    shown = ("problem", "state", "iterations", "solved", "best")
+    rest = ("tokens", "cost", "started", "policy")
+    return {"run": linked, **{title: row[title] for title in shown}, "trend": drawn, **{t: row[t] for t in rest}}
 
 
 def list_runs(database: RunDatabase) -> UiPage:
@@ -221,7 +163,9 @@ def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPag
         "found": found,
         "stored": stored,
         "stated": statement_of(problem, stored.candidate.text),
-        "offspring": children,
+        "offspring": [
+            (one.id, None if one.failed else value_of(problem.metrics, one.fitness, one.values)) for one in children
+        ],
         "around": around,
         "written": format_time(found.created),
     }

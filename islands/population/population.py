@@ -21,6 +21,7 @@ from islands.store import Store, Transaction
 from islands.types import NOTHING_SHOWN, Candidate, GroupSums, Placement, ProblemRecord, Selection
 from islands.writer import GroupWriter
 from problems.contract import Score, ScorerFault
+from problems.objectives import Reward
 from problems.types import ScoredAnswer, ScoredGroup
 
 
@@ -324,8 +325,8 @@ class Population:
         )
         self._reader.pin(
             Candidate(
-                id, answer.text, tuple(score.rewards), score.fitness, dict(score.features), score.feedback, score.error,
-                generation, island, parent, score.values,
+                id, answer.text, tuple(score.rewards), Reward(score.fitness), dict(score.features), score.feedback,
+                score.error, generation, island, parent, score.values,
             )
         )  # fmt: skip
 

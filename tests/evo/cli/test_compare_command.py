@@ -51,7 +51,7 @@ def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
     assert all(f"\n{arm} " in out for arm in ("guess", "best-of-n", "mutant", "hill", "scs", "classic"))
     table = "Solve rate after 8 of 8 iterations, difference with its 95% interval over problems;"
     assert (
-        f"{table} intervals and p allow for 5 arms (Bonferroni):" in out
+        f"{table} intervals and p allow for 15 pairs (Bonferroni):" in out
         and "mutant - guess" in out
         and "evo report c" in out
     )

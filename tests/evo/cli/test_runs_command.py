@@ -38,7 +38,7 @@ def test_names_are_whole_at_80_columns_and_piped(compared, capsys, monkeypatch):
         store.finish_run(store.run("cmp/a/s0").id, "failed", reason)
     lines = evo(capsys, "runs")[1].splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["a-run-whose-name-is-rather-long", "cmp"]
-    assert "maze:test (2)" in lines[2] and "2 arms: a, b" in lines[2] and "1 failed, 1 done" in lines[2]
+    assert "maze:test (2)" in lines[2] and "2 arms: a, b" in lines[2] and "1 done, 1 failed" in lines[2]
     assert f"cmp/a/s0 failed: {reason}" in lines
     assert "…" not in "".join(lines) + evo(capsys, "show", "a-run-whose-name-is-rather-long")[1]
 

@@ -17,6 +17,7 @@ from evo.comparison.operators import (
     operator_dict,
     refinement_differences,
 )
+from evo.comparison.summary import pairs_of
 from evo.progress.model import Progress
 from evo.report.terminal import print_operators
 from islands.store import Store
@@ -74,12 +75,13 @@ def test_refinement_rates_are_compared_bin_by_bin():
     answers = np.array([10.0, 40, 20, 30, 25, 60, 15, 35])
     base = made(answers={1: answers, 3: answers}, better={1: 0.2 * answers, 3: 0.1 * answers})
     more = made(answers={1: answers, 2: answers}, better={1: 0.5 * answers, 2: answers})
-    gaps = refinement_differences({"base": [base], "more": [more], "two": [base, more]}, "base", crossed_seeds=False)
-    assert set(gaps) == {"more"}, "an arm of two operators has no one rate"
-    assert set(gaps["more"]) == {f"refined {BELOW}", "refined .25-.5"}, "bins that both have parents in"
-    gap = gaps["more"]["refined .25-.5"]
+    operators = {"base": [base], "more": [more], "two": [base, more]}
+    gaps = refinement_differences(operators, pairs_of(list(operators), "base"), crossed_seeds=False)
+    assert set(gaps) == {("more", "base")}, "an arm of two operators has no one rate"
+    assert set(gaps["more", "base"]) == {f"refined {BELOW}", "refined .25-.5"}, "bins that both have parents in"
+    gap = gaps["more", "base"]["refined .25-.5"]
     assert gap.interval.mean == pytest.approx(0.3) and gap.shown and gap.comparisons == 1
-    assert refinement_differences({"base": [base]}, None, crossed_seeds=False) == {}
+    assert refinement_differences({"base": [base]}, [], crossed_seeds=False) == {}
 
 
 def test_no_figure_is_cut_where_a_name_is_long():
@@ -111,7 +113,7 @@ def test_details_of_a_comparison_are_its_operators(here, capsys):
     table = out[out.index("Answers against the parent") :].splitlines()
     assert table[2].split()[-5:] == ["<100%", "kept", "copied", "repeated", "parent"]
     rows = {line.split()[0]: line.split()[1:] for line in table[3:5]}
-    assert rows["best-of-n"][:-2] == ["–"] * (len(rows["classic"]) - 2) and rows["best-of-n"][-1] == "1.000"
+    assert rows["best-of-n"][:-2] == ["-"] * (len(rows["classic"]) - 2) and rows["best-of-n"][-1] == "1.000"
     assert all(len(line) <= 80 for line in table[:5])
     with Store.open("sqlite:///evo.db", read_only=True) as store:
         found = Progress.open(store, "c").operators

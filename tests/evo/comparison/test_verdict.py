@@ -1,12 +1,16 @@
 """Summary from searches whose figures can be worked out by hand."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from evo.comparison.results import Results
+from evo.comparison.results import Results, worst_values
 from evo.comparison.summary import farthest, summarise, verdicts_of
 from evo.stats import Verdict
+from problems.objectives import Objective
 
 T = 10
 
@@ -30,16 +34,18 @@ def test_figures_are_those_of_the_searches():
 
 
 def test_differences_are_arm_minus_reference_and_corrected_for_their_number():
-    strong, weak = arm([[1]] * 9 + [[0]]), arm([[0]] * 9 + [[1]])
+    strong, weak = arm([[1]] * 11 + [[0]]), arm([[0]] * 11 + [[1]])
     found = summarise({"a": strong, "b": strong, "grpo": weak}, "grpo")
-    assert list(found.against) == ["a", "b"]
-    assert found.against["a"]["solved"].interval.mean == pytest.approx(0.8)
+    assert list(found.against) == ["a", "b"] and list(found.pairs) == [("a", "grpo"), ("b", "grpo"), ("b", "a")]
+    assert {gap.comparisons for metrics in found.pairs.values() for gap in metrics.values()} == {3}
+    assert found.pairs["b", "a"]["solved"].interval.mean == 0
+    assert found.against["a"]["solved"].interval.mean == pytest.approx(10 / 12)
     one = found.against["a"]["solved"]
-    assert one.p == pytest.approx(2 * binomtest(9, 10).pvalue, abs=1e-3)
+    assert one.p == pytest.approx(3 * binomtest(11, 12).pvalue, abs=1e-3)
     assert one.interval.low > 0
     assert summarise({"a": strong, "grpo": weak}, "grpo").against["a"]["solved"].interval.low > one.interval.low
     assert "best" not in found.against["a"]  # not asked for
-    assert verdicts_of(found)[0].text.startswith("a - grpo = +0.80 [")
+    assert verdicts_of(found)[0].text.startswith("a - grpo = +0.83 [")
 
 
 def test_few_problems_show_nothing():
@@ -92,3 +98,42 @@ def test_without_targets_the_verdict_is_of_fitness():
         for name, value in (("a", 0.9), ("b", 0.4))
     }
     assert verdicts_of(summarise(arms, "b")) == [Verdict("a - b = +0.50 [0.26, 0.61]", shown=True)]
+
+
+def lowered(values):
+    """An arm of one seed whose problems' delays end at these values, from 100 on."""
+    best = np.repeat(np.array(values, float)[:, None, None], T, axis=2)
+    at, objectives = np.full((len(values), 1), np.nan), (Objective("delay", True, 100.0, 100.0, True),) * len(values)
+    return Results(at, np.full(at.shape, T), T, 3, best, objectives=objectives)
+
+
+def test_a_difference_of_a_lowered_value_cannot_be_read_as_a_gain():
+    ten = np.arange(10.0)
+    found = summarise({"a": lowered(1 + ten), "b": lowered(9 + ten)}, "a")
+    assert found.arms["b"].best.mean == 13.5 and found.measure.title == "delay ↓"
+    (told,) = verdicts_of(found)
+    assert re.fullmatch(r"b - a = \+8.00 \[\d.\d\d, \d+.\d\d\] ↓ worse", told.text) and told.shown
+    (told,) = verdicts_of(summarise({"a": lowered(9 + ten), "b": lowered(1 + ten)}, "a"))
+    assert told.text.startswith("b - a = -8.00 [") and told.text.endswith("] ↓ better")
+
+
+def test_problems_that_measure_different_things_have_a_mean_of_rewards():
+    """A delay of 50 with a scale of 100 counts 100 / 150."""
+    objectives = (Objective("delay", True, 100.0, 100.0, True), Objective("fitness"))
+    best = np.array([[[50.0, 50.0]], [[0.5, 0.6]]])
+    arm = Results(np.full((2, 1), np.nan), np.full((2, 1), 2), 2, 1, best, objectives=objectives)
+    assert arm.measure.name == "reward" and arm.mean_best == pytest.approx((100 / 150 + 0.6) / 2)
+    assert summarise({"a": arm}, None).title("best") == "mean reward"
+
+
+def test_a_search_without_an_answer_counts_as_the_worst_of_its_problem():
+    nothing = np.full((1, 1, T), np.nan)
+    for objective, values, worst in (
+        (Objective("delay", True, 1.0, None, True), (3.0, 8.0), 8.0),
+        (Objective("fitness"), (-4.0, -1.0), -4.0),
+        (Objective("fitness"), (4.0, 1.0), 0.0),
+    ):
+        bests = [np.full((1, 1, T), value) for value in values]
+        arms = [Results(nothing[:, :, 0], np.full((1, 1), T), T, 1, best, objectives=(objective,)) for best in bests]
+        empty = replace(arms[0], best=nothing, missing=worst_values(arms))
+        assert empty.best_at(T)[0, 0] == worst, objective

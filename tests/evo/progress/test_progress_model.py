@@ -87,7 +87,7 @@ def test_a_mean_best_never_falls_when_further_searches_begin(db, search):
     for arm, seed, groups in (("base", 0, 2), ("base", 0, None), ("base", 1, 1), ("base", 1, None)):
         search(arm, seed, groups)
         with Store.open(db, read_only=True) as store:
-            values.append(Progress.open(store, "cmp").snapshot(statistics=False).arms[0].mean_best)
+            values.append(Progress.open(store, "cmp").snapshot(statistics=False).arms[0].mean_best.number)
     assert values == sorted(values) and values[0] < values[-1]
 
 
@@ -123,13 +123,13 @@ def test_improvements_are_the_newest_rises_with_what_they_gained(db, search):
             for step in of
             if step.iteration >= 0
         }
-        assert {line.candidate: line.fitness for line in snapshot.improvements} == steps
+        assert {line.candidate: line.value.number for line in snapshot.improvements} == steps
         assert list(snapshot.improvements) == sorted(
             snapshot.improvements, key=lambda line: (-line.created, -line.candidate)
         )
         for line in snapshot.improvements:
             assert line.change is None or abs(sum(line.change)) < 1e-9
-            assert line.before is None or line.before < line.fitness
+            assert line.before is None or line.before.number < line.value.number
 
 
 def test_archives_are_read_as_they_are(db, search):

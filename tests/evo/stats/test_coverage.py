@@ -69,6 +69,8 @@ def test_the_difference_that_a_comparison_can_show_is_shown_in_four_of_five(prob
         ((12, 1, 3, True), "one seed of policies that learn while they search shows no difference"),
         ((1, 3, 2, False), "1 problem x 3 seeds cannot show a difference; use --seeds 4"),
         ((1, 4, 2, False), "1 problem x 4 seeds can show one on this problem"),
+        ((6, 2, 3, False), "6 problems x 2 seeds cannot show a difference; 7 problems are the fewest that can"),
+        ((1, 4, 4, False), "1 problem x 4 seeds cannot show a difference; use --seeds 5"),
     ],
 )
 def test_a_comparison_says_before_it_starts_what_it_can_show(size, told):

@@ -10,6 +10,7 @@ from evo.progress.snapshot import ArmSnapshot, Detail, ImprovementLine, Populati
 from evo.stats import Verdict
 from islands.browse import Ancestor, CandidateDetail
 from islands.types import Candidate, ProblemRecord, Totals
+from problems.objectives import Value
 
 NOW = 1_700_000_600.0
 OBJECTIVES = ("completion", "gold", "diamond", "safety")
@@ -47,7 +48,7 @@ def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="do
 def snapshot(arms, *, problems=12, reference="grpo", targets=True, name="fair-elm", ended=True, **more):
     improvements = tuple(
         ImprovementLine(
-            arms[i % len(arms)].name, i % 2, i % problems, 39 - i, 900 - i, 0.75, 0.5 if i % 3 else None,
+            arms[i % len(arms)].name, i % 2, i % problems, 39 - i, 900 - i, Value(0.75), Value(0.5) if i % 3 else None,
             NOW - 5 - 7 * i * i,
             None if i % 5 == 4 else (0.0, 0.4, -0.25, 1 / 3),
         )

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,12 +11,12 @@ from rich.console import Console
 
 from evo.comparison.results import standings
 from evo.progress.answer import diff_answers, unit_of
+from evo.progress.rows import against_cell, outcome_cell
 from evo.progress.snapshot import FailedProblem
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
-from evo.tui.numbers import fitness
 from evo.tui.palette import DARK
-from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, gap_text, natural, outcome_text, select
+from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, natural, select
 from islands.lock import LOST
 from problems.objectives import Objective
 
@@ -48,6 +49,8 @@ def test_a_rate_stands_beside_the_solved_searches_only_if_it_is_theirs():
 def test_a_comparison_shows_its_verdicts_the_shown_ones_first():
     lines = printed(draw.verdict(samples.finished(), DARK), 120).splitlines()
     assert [line[:1] for line in lines] == ["→", "→", " "] and "no difference shown" in lines[2]
+    few = printed(draw.verdict(samples.finished(), DARK, 2), 120).splitlines()
+    assert few[0].startswith("→") and few[1] == "  … 2 more pairs: evo show fair-elm"
     waiting = printed(draw.verdict(replace(samples.finished(), verdict=()), DARK), 120)
     assert "waits until every search has begun" in waiting
     assert not draw.verdict(samples.alone(), DARK).plain
@@ -111,7 +114,7 @@ def test_a_detail_has_vector_lineage_changes_and_answer():
     text = printed(draw_detail(snapshot, 3, 1, DARK), 100)
     for part in (
         *("fitness 0.75 of 1", "candidate 3446, iteration 17, seed 1", "gold 1 (+0.5)", "diamond 0 (-0.2)"),
-        *("3446 (.750) ← 3100 (.700) ← 2900 (.000)", "changes to its parent 3100", "DDRRDDLLDDRRRRDDRR"),
+        *("3446 (0.75) ← 3100 (0.7) ← 2900 (0)", "changes to its parent 3100", "DDRRDDLLDDRRRRDDRR"),
     ):
         assert part in text
     assert "{+" in text and "+}" in text, "changes are marked without colours too"
@@ -134,22 +137,14 @@ def test_what_a_model_wrote_is_harmless():
     assert "[bold red]not markup[/]" in text
 
 
-@pytest.mark.parametrize(
-    ("value", "beside", "text"),
-    [(0.5, (), "4.00"), (0.8, (), "1.00"), (0.49999, (), "4.00016"), (None, (0.5,), "-")],
-)
-def test_a_value_to_be_lowered_is_shown_as_the_scorer_measures_it(value, beside, text):
-    assert fitness(value, beside, (Objective("loss", True, 4.0, 4.0, True),)) == text
-    assert fitness(-0.0) == ".000" and fitness(0.52841, (0.528417,)) != fitness(0.528417, (0.52841,))
-
-
 def test_outcomes_and_gaps_in_words():
     base, vpo = samples.arm("base", 1.0, problems=2), samples.arm("vpo", 2.6, problems=2)
-    standing = standings([base.results, vpo.results], 0, 2)
-    assert outcome_text(standing, 1, 0, 2).startswith("@") and gap_text(standing, 0, 0) == "="
-    assert gap_text(standing, 1, 0).startswith("+") and gap_text(standing, 1, 0).endswith("it")
+    standing, fitness = standings([base.results, vpo.results], 0, 2), Objective("fitness")
+    assert outcome_cell(standing, 1, 0, 2, fitness).text.startswith("@")
+    assert against_cell(standing, 0, 0, fitness).text == "level"
+    assert re.fullmatch(r"won \d+ sooner", against_cell(standing, 1, 0, fitness).text)
     unsolved = samples.arm("a", 1.0, problems=2, done=2, targets=True)
-    assert outcome_text(standings([unsolved.results], None, 2), 0, 0, 2).startswith(".")
+    assert outcome_cell(standings([unsolved.results], None, 2), 0, 0, 2, fitness).text.startswith("0.")
 
 
 def test_problems_are_filtered_and_ordered():

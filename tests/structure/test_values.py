@@ -1,0 +1,67 @@
+"""A value of a scorer is never mistaken for a reward: the types refuse it, and views write no reward."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from modules import ROOT, trees
+
+PAINTERS = ("evo/tui/", "evo/report/", "evo/ui/", "evo/cli/")
+REWARDS = ("fitness", "best_fitness", "rewards")
+"""Attributes of stored answers and problems that are of selection."""
+TURNED = {"value_of", "target_value", "describe_best_known", "verify_best", "Value", "max"}
+"""Functions that take one: they turn it into a value, or compare it."""
+NAMED = {"evo/report/tables.py": "the set's own value is a mean reward, and its table says so"}
+
+
+def uses_of_rewards(tree: ast.AST, inside: tuple[ast.AST, ...] = ()) -> Iterator[ast.Attribute]:
+    """Those that are neither given to such a function, nor compared, nor the key of an order."""
+    for child in ast.iter_child_nodes(tree):
+        compared = any(isinstance(one, ast.Compare | ast.Lambda) for one in inside)
+        called = {one.func.id for one in inside if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)}
+        if (
+            isinstance(child, ast.Attribute)
+            and child.attr in REWARDS
+            and not compared
+            and not called & (TURNED | {"max"})
+        ):
+            yield child
+        yield from uses_of_rewards(child, (*inside, child))
+
+
+def test_views_write_no_reward():
+    found = {
+        f"{path}:{node.lineno} {ast.unparse(node)}"
+        for path, tree in trees().items()
+        if path.startswith(PAINTERS) and path not in NAMED
+        for node in uses_of_rewards(tree)
+    }
+    assert found == set()
+    templates = [file for folder in ("evo/report", "evo/ui") for file in (ROOT / folder / "templates").glob("*.jinja")]
+    assert len(templates) > 5
+    assert [file.name for file in templates if any(f".{name}" in file.read_text("utf-8") for name in REWARDS)] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("value_of(objectives, best)", ""),
+        ("value_of(objectives, (best + best) / 2)", 'incompatible type "float"; expected "Reward | None"'),
+        ("value_of(objectives, sum([best, best]) / 2)", 'expected "Reward | None"'),
+        ("write_value(value_of(objectives, best))", ""),
+        ("write_value(best)", 'incompatible type "Reward"; expected "Value"'),
+    ],
+)
+def test_the_types_refuse_a_mean_of_rewards_and_a_reward_that_is_painted(line, refused):
+    code = (
+        "from collections.abc import Sequence\n"
+        "from evo.values import write_value\n"
+        "from problems.objectives import Objective, Reward, value_of\n"
+        f"def paint(objectives: Sequence[Objective], best: Reward) -> object:\n    return {line}\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (run.returncode != 0) == bool(refused) and refused in run.stdout, run.stdout + run.stderr
