@@ -51,6 +51,8 @@ _OF_SCORES = (
     *("max_code_length", "file_suffix", "feature_dimensions", "target", "objectives", "directions"),
 )
 """Settings that affect the score of an answer."""
+_RULE = "OpenEvolve 0.4.1"
+"""Whose fitness of metrics it is. A part of the fingerprint, so that no run goes on under another rule in silence."""
 _CALLING = (ROOT / "evo" / "__init__.py", ROOT / "problems" / "apart.py")
 """What `evo.call` needs in the evaluator's process."""
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
@@ -219,7 +221,8 @@ class OpenEvolveProblem(FilesProblem):
         """The fingerprint of the evaluator, the initial program, the files in the folder that these can use, and the
         config's keys about scores; its other keys may change between a run and its resume."""
         files = files_named_by([self.evaluator_file, self.program], self.folder) | files_at(self._readable)
-        return files_fingerprint(self.folder, files - {self._config}, {k: self.settings.get(k) for k in _OF_SCORES})
+        settings = {key: self.settings.get(key) for key in _OF_SCORES}
+        return files_fingerprint(self.folder, files - {self._config}, settings, _RULE)
 
     def _refusal(self, answer: str) -> str:
         longest = self.settings["max_code_length"]
