@@ -28,7 +28,7 @@ class Front:
         vector = np.array(self._columns.rewards(ordinal))
         if (self._rewards >= vector).all(axis=1).any():
             return
-        kept = ~(self._rewards <= vector).all(axis=1)
+        kept = np.asarray(~(self._rewards <= vector).all(axis=1))
         self.members = [member for member, stays in zip(self.members, kept, strict=True) if stays] + [ordinal]
         self._rewards = np.vstack([self._rewards[kept], vector])
         self._pool = (0, [])
