@@ -37,7 +37,7 @@ def test_plain_lines_end_with_the_run(db, capsys):
     finish(db)
     assert invoke(["watch", "run", "--db", db]) == 0  # no terminal
     (line,) = capsys.readouterr().out.splitlines()
-    assert "1 done" in line and "60/60 iterations" in line and "answers failed (not eight digits " in line
+    assert "1 done" in line and "60/60 iterations" in line and "failed (not eight digits " in line
 
 
 def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
