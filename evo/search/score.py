@@ -24,6 +24,7 @@ _REPLIES = {
     Unanswered.REFUSED: "a refusal",
 }
 """How the record of a reply says why it holds no answer."""
+NO_ANSWER = Chain((), "no answer in it")
 
 
 class AnswerScores:
@@ -84,7 +85,11 @@ async def score_rollouts(
     prompt_format: PromptFormat, rollouts: Sequence[Rollout], scores: AnswerScores, selection: Selection = NOTHING_SHOWN
 ) -> tuple[ScoredRollout, ...]:
     """Parse and score the rollouts of one prompt. Raises ScorerFault once all their scoring has ended."""
-    chains = [_parse(prompt_format, rollout, selection) for rollout in rollouts]
+    # what a server withheld is no answer; what a filter ended may hold some
+    chains = [
+        prompt_format.parse(rollout, selection) if rollout.withheld in (None, Unanswered.FILTERED) else NO_ANSWER
+        for rollout in rollouts
+    ]
     texts = [text for chain in chains for text in chain.answers]
     results = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)
     answers: list[ScoredAnswer] = []
@@ -98,13 +103,6 @@ async def score_rollouts(
         _scored_rollout(rollout, [next(scored) for _ in chain.answers], chain.error, distinct)
         for rollout, chain in zip(rollouts, chains, strict=True)
     )
-
-
-def _parse(prompt_format: PromptFormat, rollout: Rollout, selection: Selection) -> Chain:
-    """What a server withheld is no answer; what a filter ended may hold some."""
-    if rollout.withheld not in (None, Unanswered.FILTERED):
-        return Chain((), "no answer in it")
-    return prompt_format.parse(rollout, selection)
 
 
 def _scored_rollout(

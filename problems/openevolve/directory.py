@@ -52,7 +52,7 @@ _OF_SCORES = (
 )
 """Settings that affect the score of an answer."""
 _RULE = "OpenEvolve 0.4.1"
-"""Whose fitness of metrics it is. A part of the fingerprint, so that no run goes on under another rule in silence."""
+"""Whose fitness of metrics it is. A part of the fingerprint, so that no run continues under another rule in silence."""
 _CALLING = (ROOT / "evo" / "__init__.py", ROOT / "problems" / "apart.py")
 """What `evo.call` needs in the evaluator's process."""
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")

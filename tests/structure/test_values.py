@@ -13,7 +13,10 @@ REWARDS = ("fitness", "best_fitness", "rewards")
 """Attributes of stored answers and problems that are of selection."""
 TURNED = {"value_of", "target_value", "describe_best_known", "verify_best", "Value", "max"}
 """Functions that take one: they turn it into a value, or compare it."""
-NAMED = {"evo/report/tables.py": "the set's own value is a mean reward, and its table says so"}
+NAMED = {
+    "evo/report/tables.py": "the set's own value is a mean reward, and its table says so",
+    "evo/cli/verify.py": "the fitness of a verification is a table of values, which verification.py made",
+}
 
 
 def uses_of_rewards(tree: ast.AST, inside: tuple[ast.AST, ...] = ()) -> Iterator[ast.Attribute]:

@@ -1,12 +1,12 @@
 """Where a model thinks and where it answers, in the text of a reply.
 
-A server's reasoning parser mostly takes the thoughts out. Where it does not, they stand in the text, in one of the
+A server's reasoning parser mostly takes the thoughts out. If it does not, they are in the text, in one of the
 forms that the families of models have:
 
 - harmony (gpt-oss): messages in channels, of which `final` is the answer. Servers that drop special tokens leave the
   words `analysis...assistantfinal...` of it
 - a tag around the thoughts: <think>, <thinking>, <seed:think>, [THINK], <|START_THINKING|>, <|begin_of_thought|>,
-  Gemma's <|channel>thought ... <channel|>. The opening one may stand in the prompt
+  Gemma's <|channel>thought ... <channel|>. The opening one may be in the prompt
 - <thought>, <reasoning>, <analysis>, <reflection>, <scratchpad>: words that an answer may use as well, so they count at
   the beginning of a reply only
 """
@@ -50,7 +50,7 @@ def spoken(text: str, *, tags: bool = True) -> tuple[str, str]:
 
 
 def _final_channel(text: str) -> tuple[str, bool]:
-    """(what stands in harmony's final channel or in none, whether the last message of another channel ended)."""
+    """(what is in harmony's final channel or in none, whether the last message of another channel ended)."""
     if "<|channel|>" not in text:
         at = text.rfind(_STRIPPED_FINAL)
         return (text, True) if at < 0 else (text[at + len(_STRIPPED_FINAL) :], True)
