@@ -1,0 +1,186 @@
+"""How a model is to be decoded, found by running it: architectures differ in the state that they keep of a text.
+
+`find_decoding` runs two prompts of unequal length with two rows each through the shared engine, and each row alone
+through a plain forward pass. Where the log-probabilities differ by more than rounding, the model's own `generate`
+decodes, if that agrees. Nothing is known by a model's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+
+from problems.contract import BadAddress
+from vpo.hf.cache import accepted, free_memory, leaving_order, state_bytes
+from vpo.hf.plain_rows import generate_rows
+from vpo.hf.shared_rows import SharedRows, compute_prompts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+State = Literal["shared", "own", "none"]
+"""What rows begin with: a copy of their prompt's state, nothing but the state that `generate` makes, or no state."""
+_LENGTHS, _STEPS = (5, 29), 6
+"""Tokens of the prompts, and of the rows. No size of a model is 29 (see state_bytes)."""
+_EXACT, _ALMOST, _ROUNDED = 2e-4, 1e-2, 0.3
+"""Difference of two log-probabilities, in nats, that rounding explains: in float32, for logits of deviation 1; in float32
+for a model that samples in 16 bits, which hide it; in 16 bits."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """state: see State; reason: why it is not shared, one line
+    bytes_a_token, bytes_a_row: of a row's state, 0 where it was not measured"""
+
+    state: State
+    reason: str = ""
+    bytes_a_token: float = 0.0
+    bytes_a_row: float = 0.0
+
+
+_found: weakref.WeakKeyDictionary[torch.nn.Module, Decoding] = weakref.WeakKeyDictionary()
+_found_by_config: dict[tuple[str, ...], Decoding] = {}
+
+
+def find_decoding(model: PreTrainedModel) -> Decoding:
+    """How to decode a model; tried once for all models of one configuration, and said once where it is slow.
+
+    Raises BadAddress, one line, where no way gives the log-probabilities of a plain forward pass.
+    """
+    if (known := _found.get(model)) is not None:
+        return known
+    kind = (type(model).__name__, str(model.dtype), model.device.type, model.config.to_json_string(use_diff=False))
+    if kind not in _found_by_config:
+        least = _EXACT if model.dtype == torch.float32 else _ALMOST
+        with _in_float32(model), torch.inference_mode():
+            decoding = _found_by_config[kind] = _try_out(model, least)
+        if decoding.state != "shared":
+            how = "a prompt is computed once a rollout, and prompts one after the other"
+            if decoding.state == "none":
+                how = "each token computes the whole text again"
+            message = f"{model.name_or_path}: sampled by the model's own generate, which is slower: {how}"
+            warnings.warn(f"{message} ({decoding.reason})", stacklevel=2)
+    decoding = _found[model] = _found_by_config[kind]
+    return decoding
+
+
+def _try_out(model: PreTrainedModel, least: float) -> Decoding:
+    trial = _Trial(model, least)
+    reasons = []
+    for state, run in trial.ways.items():
+        try:
+            difference = trial.compare(run())
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # a foreign model can do anything
+            reasons.append(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}")
+            continue
+        if difference <= trial.tolerance:
+            return Decoding(state, reasons[0] if reasons else "", *trial.bytes)
+        reasons.append(f"its log-probabilities are off by {difference:.2g}")
+    raise BadAddress(_refusal(model, f"no way to sample from it agrees with a forward pass: {'; '.join(reasons)}"))
+
+
+def _refusal(model: PreTrainedModel, reason: str) -> str:
+    """One line that says what else to try."""
+    name = model.name_or_path
+    return f"policy {name!r} ({type(model).__name__}): {reason}; an engine that supports it may be vllm:{name}"
+
+
+class _Trial:
+    """Two prompts, two rows of each, and their log-probabilities by a plain forward pass.
+
+    ways: by state, from the fastest on, what gives the logits (rows, steps, vocabulary)
+    bytes: that a token and a row take, once the shared way ran
+    tolerance: nats that rounding explains
+    Raises BadAddress if a token changes what is before it.
+    """
+
+    def __init__(self, model: PreTrainedModel, least: float) -> None:
+        self._model, self.bytes = model, (0.0, 0.0)
+        size = int(model.config.get_text_config(decoder=True).vocab_size)
+        # from the middle of the vocabulary: ids at its ends may stand for images and the like
+        ids = np.random.default_rng(0).integers(size // 4, max(size // 4 + 1, size // 2), (2, max(_LENGTHS) + _STEPS))
+        self._prompts = [row[:length].astype(np.int32) for row, length in zip(ids, _LENGTHS, strict=True)]
+        self._row = torch.tensor([0, 0, 1, 1], device=model.device)
+        tokens = np.random.default_rng(1).integers(size // 4, max(size // 4 + 1, size // 2), (4, _STEPS))
+        self._tokens = torch.from_numpy(tokens).to(model.device)
+        self._plain = torch.stack([self._forward(i)[0] for i in range(4)])
+        together = torch.stack([self._forward(i, copies=2)[0] for i in range(4)])
+        exact = least * max(1.0, float(self._plain.std().nan_to_num())) + 8 * self.compare(together)
+        self.tolerance = exact if model.dtype == torch.float32 else _ROUNDED
+        later = torch.stack([self._forward(i, last=self._tokens[i, 0])[0] for i in range(4)])
+        if self.compare(later) > self.tolerance:
+            reason = "a token changes the probabilities of those before it, as in an encoder, so it cannot write"
+            raise BadAddress(_refusal(model, reason))
+        self.ways: dict[State, Callable[[], torch.Tensor]] = {
+            "shared": self._shared,
+            "own": lambda: self._generated(cached=True),
+            "none": lambda: self._generated(cached=False),
+        }
+
+    def compare(self, logits: torch.Tensor) -> float:
+        """The largest difference of log-probabilities, in nats. Weights that give no numbers differ from nothing."""
+        ours, plain = (values.float().log_softmax(-1).nan_to_num() for values in (logits, self._plain))
+        return float((ours - plain).abs().max())
+
+    def _forward(self, row: int, copies: int = 1, last: torch.Tensor | None = None) -> torch.Tensor:
+        """(copies, steps, vocabulary) of one row alone, with another last token."""
+        prompt = torch.from_numpy(self._prompts[int(self._row[row])].astype(np.int64)).to(self._model.device)
+        ids = torch.cat([prompt, self._tokens[row]])[None].repeat(copies, 1)
+        if last is not None:
+            ids[:, -1] = last
+        return self._model(input_ids=ids, **accepted(self._model, use_cache=False)).logits[:, -_STEPS - 1 : -1]
+
+    def _shared(self) -> torch.Tensor:
+        model, tokens = self._model, self._tokens
+        computed = compute_prompts(model, self._prompts, self._row, 0)
+        self.bytes = state_bytes(computed.cache, len(_LENGTHS), max(_LENGTHS))
+        rows, place = SharedRows(model, computed), torch.arange(4, device=model.device)
+        logits = self._plain.clone()
+        for step in range(_STEPS):
+            logits[place, step] = rows.logits.to(logits.dtype)
+            if step == _STEPS // 2:  # the second row ends
+                kept = leaving_order(place != 1)
+                rows.keep(kept)
+                place = place[kept]
+            rows.step(tokens[place, step])
+        return logits
+
+    def _generated(self, *, cached: bool) -> torch.Tensor:
+        groups = []
+        for number, prompt in enumerate(self._prompts):
+            own, seen = self._tokens[self._row == number], list[torch.Tensor]()
+
+            def take(logits: torch.Tensor, own: torch.Tensor = own, seen: list[torch.Tensor] = seen) -> torch.Tensor:
+                seen.append(logits)
+                return own[:, len(seen) - 1]
+
+            generate_rows(self._model, prompt, len(own), _STEPS, take, cached=cached)
+            groups.append(torch.stack(seen, dim=1))
+        return torch.cat(groups)
+
+
+@contextlib.contextmanager
+def _in_float32(model: PreTrainedModel) -> Iterator[None]:
+    """The same weights in float32 within the block, where memory holds them: 16 bits round too much to tell a wrong
+    state from a right one."""
+    halves = [part for part in (*model.parameters(), *model.buffers()) if part.dtype in (torch.float16, torch.bfloat16)]
+    size = 4 * sum(part.numel() for part in halves)
+    if getattr(model, "is_quantized", False) or size > 0.5 * free_memory(model.device):
+        halves = []
+    kept = [part.data for part in halves]
+    try:
+        for part in halves:
+            part.data = part.data.float()
+        yield
+    finally:
+        for part, data in zip(halves, kept, strict=True):
+            part.data = data
