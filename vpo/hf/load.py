@@ -33,6 +33,8 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
             model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
+            if getattr(model.config, "rescale_every", 0):  # RWKV halves its weights where it samples; they are saved so
+                model.config.rescale_every = 0
             form = address.common.format
             if form is None and adapters and named_prompt_format(model.config) == CHAT:
                 form = trained_format(adapters[-1])
