@@ -31,8 +31,8 @@ State = Literal["shared", "own", "none"]
 _LENGTHS, _STEPS = (5, 29), 6
 """Tokens of the prompts, and of the rows. No size of a model is 29 (see state_bytes)."""
 _EXACT, _ALMOST, _ROUNDED = 2e-4, 1e-2, 0.3
-"""Difference of two log-probabilities, in nats, that rounding explains: in float32, for logits of deviation 1; in float32
-for a model that samples in 16 bits, which hide it; in 16 bits."""
+"""Difference of two log-probabilities, in nats, that rounding explains, for logits of deviation 1: in float32; in float32
+where a model samples in 16 bits, which hide it; in 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _try_out(model: PreTrainedModel, least: float) -> Decoding:
     except (torch.OutOfMemoryError, BadAddress):
         raise
     except Exception as error:  # a foreign model can do anything
-        raise BadAddress(_refusal(model, f"a forward pass over plain text fails, {_one_line(error)}")) from error
+        raise refusal(model.name_or_path, f"its forward pass fails, {_one_line(error)}") from error
     reason = ""
     for state, run in trial.ways.items():
         try:
@@ -94,17 +94,16 @@ def _try_out(model: PreTrainedModel, least: float) -> Decoding:
         if not wrong or wrong <= 4 * trial.wrong(trial.ways["none"]())[0]:
             return Decoding(state, reason, trial.tolerance, *trial.bytes)
         reason = reason or f"with a shared prompt log-probabilities are off by {most:.2g}"
-    raise BadAddress(_refusal(model, reason))
+    raise refusal(model.name_or_path, reason)
 
 
 def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
 
 
-def _refusal(model: PreTrainedModel, reason: str) -> str:
-    """One line that says what else to try."""
-    name = model.name_or_path
-    return f"policy {name!r} ({type(model).__name__}): {reason}; an engine that supports it may be vllm:{name}"
+def refusal(name: str, reason: str) -> BadAddress:
+    """Why the model of an address cannot be a policy, and what else to try."""
+    return BadAddress(f"policy {name!r}: {reason}; if vLLM runs it, vllm:{name} samples from it")
 
 
 class _Trial:
@@ -123,12 +122,14 @@ class _Trial:
         self._tokens = torch.from_numpy(some_tokens(model, 4, _STEPS)).to(model.device)
         self._plain = torch.stack([self._forward(i)[0] for i in range(4)])
         together = torch.stack([self._forward(i, copies=2)[0] for i in range(4)])
-        exact = least * max(1.0, float(self._plain.std().nan_to_num())) + 8 * float(self._differences(together).median())
+        exact = least * max(1.0, float(self._plain.std().nan_to_num())) + 8 * float(
+            self._differences(together).median()
+        )
         self.tolerance = exact if model.dtype == torch.float32 else _ROUNDED
         later = torch.stack([self._forward(i, last=self._tokens[i, 0])[0] for i in range(4)])
         if self.wrong(later)[0] > later[..., 0].numel() / 4:
-            reason = "a token changes the probabilities of those before it, as in an encoder, so it cannot write"
-            raise BadAddress(_refusal(model, reason))
+            reason = f"{type(model).__name__} is no causal model but an encoder: a token changes the probabilities of those before it"
+            raise refusal(model.name_or_path, reason)
         self.ways: dict[State, Callable[[], torch.Tensor]] = {
             "shared": self._shared,
             "own": lambda: self._generated(cached=True),
@@ -181,7 +182,7 @@ class _Trial:
 
 
 def some_tokens(model: PreTrainedModel, *shape: int) -> npt.NDArray[np.int64]:
-    """Token ids of this shape, from the middle of the vocabulary: those at its ends may stand for images and the like."""
+    """Token ids of this shape, from the middle of the vocabulary: those at its ends may stand for images."""
     size = int(model.config.get_text_config(decoder=True).vocab_size)
     return np.random.default_rng(list(shape)).integers(size // 4, max(size // 4 + 1, size // 2), shape)
 

@@ -112,9 +112,7 @@ def decode(
     return [result for result in results if result is not None]
 
 
-def batches(
-    requests: Sequence[SampleRequest], params: SamplingParams, *, shared: bool = True
-) -> Iterator[list[int]]:
+def batches(requests: Sequence[SampleRequest], params: SamplingParams, *, shared: bool = True) -> Iterator[list[int]]:
     """Indices of the requests of each batch: long prompts together, groups unbroken if they fit.
 
     shared: each prompt is computed once; else once a row, and a batch has one prompt

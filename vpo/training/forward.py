@@ -130,8 +130,8 @@ _can_pad: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDict
 
 
 def can_pad(model: PreTrainedModel) -> bool:
-    """Whether prompts of unequal length may stand in one batch, and a prompt may be shared: the model's state is keys and
-    values of all tokens, and both forms agree with each prompt run by itself. Tried once for each model."""
+    """Whether prompts of unequal length may stand in one batch, and a prompt may be shared: the model's state is the
+    keys and values of all tokens, and both forms agree with each prompt run by itself. Tried once for each model."""
     if model not in _can_pad:
         _can_pad[model] = _try_padding(model)
     return _can_pad[model]
