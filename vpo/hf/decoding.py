@@ -31,7 +31,7 @@ State = Literal["shared", "own", "none"]
 _LENGTHS, _STEPS = (5, 29), 6
 """Tokens of the prompts, and of the rows. No size of a model is 29 (see state_bytes)."""
 _EXACT, _ALMOST, _ROUNDED = 2e-4, 1e-2, 0.3
-"""Difference of two log-probabilities, in nats, that rounding explains, for logits of deviation 1: in float32; in float32
+"""Difference of two log-probabilities, in nats, that rounding explains, for logits of deviation 1: in float32; there
 where a model samples in 16 bits, which hide it; in 16 bits."""
 
 
@@ -65,11 +65,10 @@ def find_decoding(model: PreTrainedModel) -> Decoding:
         with in_float32(model), torch.no_grad():
             decoding = _found_by_config[kind] = _try_out(model, least)
         if decoding.state != "shared":
-            how = "a prompt is computed once a rollout, and prompts one after the other"
-            if decoding.state == "none":
-                how = "each token computes the whole text again"
-            message = f"{model.name_or_path}: sampled by the model's own generate, which is slower: {how}"
-            warnings.warn(f"{message} ({decoding.reason})", stacklevel=2)
+            how = "each token computes the whole text again"
+            if decoding.state == "own":
+                how = "one prompt after the other, each computed once a rollout"
+            warnings.warn(f"{model.name_or_path} samples slowly, {how}: {decoding.reason}", stacklevel=2)
     decoding = _found[model] = _found_by_config[kind]
     return decoding
 
@@ -118,18 +117,17 @@ class _Trial:
     def __init__(self, model: PreTrainedModel, least: float) -> None:
         self._model, self.bytes = model, (0.0, 0.0)
         self._prompts = [some_tokens(model, length).astype(np.int32) for length in _LENGTHS]
-        self._row = torch.tensor([0, 0, 1, 1], device=model.device)
+        self._row = torch.tensor([1, 0, 1, 0], device=model.device)
         self._tokens = torch.from_numpy(some_tokens(model, 4, _STEPS)).to(model.device)
         self._plain = torch.stack([self._forward(i)[0] for i in range(4)])
         together = torch.stack([self._forward(i, copies=2)[0] for i in range(4)])
-        exact = least * max(1.0, float(self._plain.std().nan_to_num())) + 8 * float(
-            self._differences(together).median()
-        )
+        rounding = float(self._differences(together).median())
+        exact = least * max(1.0, float(self._plain.std().nan_to_num())) + 8 * rounding
         self.tolerance = exact if model.dtype == torch.float32 else _ROUNDED
-        later = torch.stack([self._forward(i, last=self._tokens[i, 0])[0] for i in range(4)])
+        later = torch.stack([self._forward(i, last=self._tokens[i, -1] + 1)[0] for i in range(4)])
         if self.wrong(later)[0] > later[..., 0].numel() / 4:
-            reason = f"{type(model).__name__} is no causal model but an encoder: a token changes the probabilities of those before it"
-            raise refusal(model.name_or_path, reason)
+            reason = "a token changes the probabilities of those before it, as in an encoder: it is no causal model"
+            raise refusal(model.name_or_path, f"{type(model).__name__}: {reason}")
         self.ways: dict[State, Callable[[], torch.Tensor]] = {
             "shared": self._shared,
             "own": lambda: self._generated(cached=True),
@@ -160,15 +158,15 @@ class _Trial:
         logits = self._plain.clone()
         for step in range(_STEPS):
             logits[place, step] = rows.logits.to(logits.dtype)
-            if step == _STEPS // 2:  # the second row ends
-                kept = leaving_order(place != 1)
+            if step == _STEPS // 2:  # the rows of the long prompt end, and with them go the columns of padding
+                kept = leaving_order(self._row[place] == 0)
                 rows.keep(kept)
                 place = place[kept]
             rows.step(tokens[place, step])
         return logits
 
     def _generated(self, *, cached: bool) -> torch.Tensor:
-        groups = []
+        logits = torch.empty_like(self._plain)
         for number, prompt in enumerate(self._prompts):
             own, seen = self._tokens[self._row == number], list[torch.Tensor]()
 
@@ -177,8 +175,8 @@ class _Trial:
                 return own[:, len(seen) - 1]
 
             generate_rows(self._model, prompt, len(own), _STEPS, take, cached=cached)
-            groups.append(torch.stack(seen, dim=1))
-        return torch.cat(groups)
+            logits[self._row == number] = torch.stack(seen, dim=1).to(logits.dtype)
+        return logits
 
 
 def some_tokens(model: PreTrainedModel, *shape: int) -> npt.NDArray[np.int64]:
