@@ -173,8 +173,9 @@ async def _ask(policy: Policy) -> tuple[list[Rollout], float, Finding]:
     try:
         (rollouts,) = await policy.sample([prompt], rollouts=2, answers=1, seed=0)
         answered = time.perf_counter() - began
-        learns = isinstance(policy, LocalPolicy) and all(map(_is_sound, rollouts))
-        return rollouts, answered, _train(policy, rollouts) if learns else ("ok", "", "")
+        if isinstance(policy, LocalPolicy) and all(map(_is_sound, rollouts)):
+            return rollouts, answered, _train(policy, rollouts)
+        return rollouts, answered, ("ok", "", "")
     finally:
         await policy.close()
 

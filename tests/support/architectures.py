@@ -33,7 +33,7 @@ SIZES: Mapping[str, int] = {
     r"(q|kv|o)_lora_rank": 16,
     r"qk_(nope|rope)_head_dim": 8,
     r"qk_head_dim": 16,
-    r"(sliding_)?window(_size)?|sliding_window_size|attention_chunk_size|(attention|local_attention)_window_(size|len)": 8,
+    r"(sliding_)?window(_size)?|sliding_window_size|attention_chunk_size|(local_)?attention_window_(size|len)": 8,
     r"(ssm_)?state_size|mamba_d_state": 16,
     r"mamba_(n|num)_heads|n_mamba_heads": 4,
     r"mamba_(d_head|head_dim)": 32,
@@ -60,8 +60,10 @@ SPECIAL: Mapping[str, Mapping[str, Any]] = {
     "hunyuan_v1_dense": {"head_dim": 16},
     "hunyuan_v1_moe": {"head_dim": 16, "num_experts": 4, "moe_topk": 2},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "mamba2": {"num_heads": 8},
+    "minicpm3": {"initializer_range": 0.05},
     "ministral": {"head_dim": 16},
     "nemotron": {"num_key_value_heads": 2},
     "qwen4_exp_text": {
@@ -79,8 +81,8 @@ LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 
 def tiny_architecture(kind: str) -> Any:
-    """A float32 model of the model type `kind`, in eval mode. Raises what transformers raises where small numbers do not
-    make a configuration, ValueError where the model is not small then."""
+    """A float32 model of the model type `kind`, in eval mode. Raises what transformers raises where small numbers do
+    not make a configuration, ValueError where the model is not small then."""
     config = CONFIG_MAPPING[kind]
     found = MODEL_FOR_CAUSAL_LM_MAPPING[config]
     model = found[0] if isinstance(found, tuple) else found

@@ -100,7 +100,7 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
 
 
-def refusal(name: str, reason: str) -> BadAddress:
+def refusal(name: str | None, reason: str) -> BadAddress:
     """Why the model of an address cannot be a policy, and what else to try."""
     return BadAddress(f"policy {name!r}: {reason}; if vLLM runs it, vllm:{name} samples from it")
 
@@ -148,7 +148,8 @@ class _Trial:
         ids = torch.cat([prompt, self._tokens[row]])[None].repeat(copies, 1)
         if last is not None:
             ids[:, -1] = last
-        return self._model(input_ids=ids, **accepted(self._model, use_cache=False)).logits[:, -_STEPS - 1 : -1]
+        logits: torch.Tensor = self._model(input_ids=ids, **accepted(self._model, use_cache=False)).logits
+        return logits[:, -_STEPS - 1 : -1]
 
     def _shared(self) -> torch.Tensor:
         model, tokens = self._model, self._tokens

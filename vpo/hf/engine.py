@@ -153,8 +153,8 @@ def _decode_batch(
 ) -> list[SampledTokens]:
     device, width = model.device, max(request.limit for request in requests)
     limit = torch.tensor([request.limit for request in requests], device=device)
-    draws = np.stack([uniforms(seed, request.stream, request.rollout, width) for request in requests])
-    uniform = torch.from_numpy(draws).to(device)
+    chances = np.stack([uniforms(seed, request.stream, request.rollout, width) for request in requests])
+    uniform = torch.from_numpy(chances).to(device)
     distinct = {id(request.prompt): request.prompt for request in requests}
     numbers = {key: number for number, key in enumerate(distinct)}
     row = torch.tensor([numbers[id(request.prompt)] for request in requests], device=device)

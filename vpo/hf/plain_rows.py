@@ -43,7 +43,7 @@ def generate_rows(
         ids = torch.cat([ids, tokens[:, None]], dim=1)
 
 
-def _generate(model: PreTrainedModel, ids: torch.Tensor, limit: int, take: Take) -> None:
+def _generate(model: Any, ids: torch.Tensor, limit: int, take: Take) -> None:
     chosen = _Chosen(take)
     # a compiled step would not be the one that was tried out
     settings = GenerationConfig(max_new_tokens=limit, do_sample=False, pad_token_id=0, disable_compile=True)

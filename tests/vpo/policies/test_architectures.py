@@ -29,7 +29,9 @@ from support.training_samples import gradients, scored_group, tiny_tokenizer
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.decoding import find_decoding
+from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, decode
 from vpo.hf.policy import TransformersPolicy
+from vpo.policies.registry import load_policy
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import can_pad, completion_logprobs, pack
@@ -53,7 +55,7 @@ pass does not always agree with another. Two distributions in five may differ.""
 
 @dataclass(frozen=True)
 class Row:
-    """sampled: one of SAMPLED, or why not; trained: one of TRAINED, or the error"""
+    """sampled: one of SAMPLED, REFUSED or UNMADE; trained: one of TRAINED, "no" where its own backward pass fails"""
 
     sampled: str
     trained: str
@@ -86,8 +88,8 @@ def check(kind: str, folder: Path) -> Row:
         model = tiny_architecture(kind)
         with torch.no_grad():
             model(input_ids=torch.arange(20, 31)[None])
-    except Exception as error:
-        return Row(UNMADE, " ".join(str(error).split())[:60])
+    except Exception:
+        return Row(UNMADE, "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -137,8 +139,8 @@ def check_training(kind: str, policy: TransformersPolicy, groups: list[list[Roll
     try:
         expected = torch.cat([plain(learner, rollout) for rollout in rollouts])
         (expected * weights).sum().backward()
-    except (RuntimeError, AssertionError) as error:
-        return f"no: {' '.join(str(error).split())[:60]}"
+    except (RuntimeError, AssertionError):
+        return "no"
     wanted = gradients(learner)
     learner.zero_grad()
     found = completion_logprobs(learner, packed)[packed.mask]
@@ -179,7 +181,7 @@ def read_table() -> dict[str, Row]:
 def write_table(rows: dict[str, Row]) -> str:
     by_row: dict[Row, list[str]] = {}
     for kind, row in rows.items():
-        by_row.setdefault(row if row.sampled != UNMADE else Row(UNMADE, ""), []).append(kind)
+        by_row.setdefault(row, []).append(kind)
     order = [*SAMPLED.values(), REFUSED, UNMADE]
     lines = ["| sampled with | trained with | model types |", "|---|---|---|"]
     for row in sorted(by_row, key=lambda row: (order.index(row.sampled), row.trained)):
@@ -196,8 +198,54 @@ def test_an_architecture_is_a_policy(kind: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if kind not in SHORT])
 def test_every_other_architecture_is_what_the_guide_says(kind: str, tmp_path: Path) -> None:
-    found, said = check(kind, tmp_path), read_table()[kind]
-    assert found == said or found.sampled == said.sampled == UNMADE
+    assert check(kind, tmp_path) == read_table()[kind]
+
+
+def test_a_state_that_padding_spoils_is_left_to_the_model_and_said_once() -> None:
+    """RecurrentGemma: with a shared prompt its log-probabilities are off in a batch of unequal prompts."""
+    with pytest.warns(UserWarning, match="samples slowly, one prompt after the other, each computed once a rollout"):
+        policy = policy_of(tiny_architecture("recurrent_gemma"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert find_decoding(policy.learner()).state == "own"
+
+
+def test_what_a_checkpoint_recommends_changes_no_distribution() -> None:
+    """The model's own `generate` would apply a penalty of repetitions."""
+    with pytest.warns(UserWarning, match="samples slowly"):
+        policy = policy_of(tiny_architecture("mamba"))
+    recommended = policy.model.generation_config
+    recommended.update(repetition_penalty=3.0, suppress_tokens=[5], min_new_tokens=9)
+    check_sampling("mamba", policy)
+    requests = [SampleRequest(np.arange(20, 25, dtype=np.int32), 0, 0, 9)]
+    steps = iter(range(4))
+    with pytest.raises(Stopped):
+        decode(policy.model, requests, 0, SamplingParams(1, 1, frozenset(), 0, 9, 99), lambda: next(steps) == 3)
+    assert policy.model.generation_config is recommended and next(steps, None) is None
+
+
+def test_the_state_of_a_model_is_measured() -> None:
+    """Two layers with two heads of 16 numbers, keys and values, 4 bytes each; Mamba 2: for two layers a state of 8
+    heads x 16 x 16 and 4 columns of 160 numbers before a convolution, for any number of tokens."""
+    llama, mamba = (find_decoding(tiny_architecture(kind)) for kind in ("llama", "mamba2"))
+    assert (llama.bytes_a_token, llama.bytes_a_row) == (2 * 2 * 2 * 16 * 4, 0)
+    assert (mamba.bytes_a_token, mamba.bytes_a_row) == (0, 2 * (8 * 16 * 16 + 4 * 160) * 4)
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "sizes"),
+    [
+        ("BertLMHeadModel", "BertConfig", {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}),
+        ("T5ForConditionalGeneration", "T5Config", {"d_model": 32, "d_ff": 32, "num_layers": 1, "num_heads": 2}),
+    ],
+)
+def test_what_is_no_causal_model_is_refused_in_one_line(tmp_path: Path, model: str, config: str, sizes: Any) -> None:
+    made = getattr(transformers, model)(getattr(transformers, config)(vocab_size=96, **sizes))
+    made.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(BadAddress, match=f"no causal model.*vllm:{tmp_path}") as refused:
+        load_policy(str(tmp_path), threads=1)
+    assert "\n" not in str(refused.value)
 
 
 def test_the_guide_names_every_architecture() -> None:
