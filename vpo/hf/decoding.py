@@ -53,9 +53,9 @@ _found_by_config: dict[tuple[str, ...], Decoding] = {}
 
 
 def find_decoding(model: PreTrainedModel) -> Decoding:
-    """How to decode a model; tried once for all models of one configuration, and said once where it is slow.
+    """How to decode a model; tried once for all models of one configuration, and reported once if it is slow.
 
-    Raises BadAddress, one line, where no way gives the log-probabilities of a plain forward pass.
+    Raises BadAddress, one line, if no way gives the log-probabilities of a plain forward pass.
     """
     if (known := _found.get(model)) is not None:
         return known
@@ -181,7 +181,7 @@ class _Trial:
 
 
 def some_tokens(model: PreTrainedModel, *shape: int) -> npt.NDArray[np.int64]:
-    """Token ids of this shape, from the middle of the vocabulary: those at its ends may stand for images."""
+    """Token ids of this shape, from the middle of the vocabulary: those at its ends may mean images."""
     size = int(model.config.get_text_config(decoder=True).vocab_size)
     return np.random.default_rng(list(shape)).integers(size // 4, max(size // 4 + 1, size // 2), shape)
 

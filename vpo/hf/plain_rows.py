@@ -1,8 +1,8 @@
 """Rows without a cache of ours: the rows of one prompt by the model's own `generate`, token by token.
 
 For models whose state cannot be copied from one row to several, or is wrong for prompts of unequal length. Where
-that is wrong too, every token computes the whole text again. Slower: a prompt is computed once a row, and prompts stand
-in no common batch.
+that is wrong too, every token computes the whole text again. Slower: a prompt is computed once a row, and each prompt
+is a batch of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Take = Callable[[torch.Tensor], torch.Tensor | None]
 def generate_rows(
     model: PreTrainedModel, prompt: npt.NDArray[np.int32], rows: int, limit: int, take: Take, *, cached: bool
 ) -> None:
-    """Hand the logits of so many rows of a prompt to `take`, which says the tokens, at most `limit` times.
+    """Hand the logits of `rows` rows of a prompt to `take`, which says the tokens, at most `limit` times.
 
     cached: with the state that the model's `generate` keeps; else every token computes the whole text again
     """

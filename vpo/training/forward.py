@@ -130,7 +130,7 @@ _can_pad: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDict
 
 
 def can_pad(model: PreTrainedModel) -> bool:
-    """Whether prompts of unequal length may stand in one batch, and a prompt may be shared: the model's state is the
+    """Whether prompts of unequal length may share a batch, and a prompt may be shared: the model's state is the
     keys and values of all tokens, and both forms agree with each prompt run by itself. Tried once for each model."""
     if model not in _can_pad:
         _can_pad[model] = _try_padding(model)
@@ -195,7 +195,7 @@ def _plain_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
 
 
 def _apart_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
-    """(R, T, V), a prompt at a time. The padding is on the right, where no causal model looks: no mask is needed."""
+    """(R, T, V), a prompt at a time. Padding is on the right, after all that counts, so no mask is needed."""
     length = packed.completions.shape[1]
     arguments = accepted(model, use_cache=False, logits_to_keep=length + 1)
     parts = []
