@@ -30,14 +30,21 @@ from problems.sandbox.contract import SandboxUnavailable
 from problems.sandbox.isolation import REMEDY, choose_mode, probe
 from problems.types import Prompt, Rollout
 from vpo.languages.contract import open_dialect
-from vpo.policies.contract import Policy, PolicyUnavailable
+from vpo.policies.contract import LocalPolicy, Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import load_policy
 
 TOKENS, TOKENS_OF_THOUGHT = 8, 4096
 """Of a reply, and of a server's, whose model may reason before it answers."""
+LARGEST_DIFFERENCE = 0.5
+"""Of the log-probabilities of sampler and trainer, in nats, a token: above what 16 bits round."""
 TEMPERATURE = 0.7
 """Not 1: a server whose log-probabilities leave the temperature out shows only so."""
+
+
+Level = Literal["ok", "warn", "fail"]
+Finding = tuple[Level, str, str]
+"""Level, message, remedy."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Diagnosis:
     """check: what was looked at; message: one line; remedy: what to do, "" if all is well"""
 
     check: str
-    level: Literal["ok", "warn", "fail"]
+    level: Level
     message: str
     remedy: str = ""
 
@@ -90,47 +97,85 @@ def check_gpus(driver: str = "/proc/driver/nvidia/version") -> Diagnosis:
     return Diagnosis("gpu", "ok", "none: models run on the CPU")
 
 
-def check_policy(address: str) -> tuple[Literal["ok", "warn", "fail"], str, str]:
-    """Load the policy at an address and let it answer once: does it, and with log-probabilities to train on? Returns
-    the level, the message, and the remedy."""
+def check_policy(address: str) -> Finding:
+    """Load the policy at an address and let it answer one prompt twice: does it, and with log-probabilities to train
+    on? A model in this process also learns from them, in a copy. Returns the level, the message, and the remedy."""
     began = time.perf_counter()
     with warnings.catch_warnings(action="ignore"):  # their message goes into the finding
         try:
             policy = load_policy(address, temperature=TEMPERATURE, max_tokens=TOKENS)
             loaded = time.perf_counter() - began
-            rollout = asyncio.run(_ask(policy))
+            rollouts, answered, (level, learning, remedy) = asyncio.run(_ask(policy))
         except BadAddress as error:
             return "fail", f"{address}: {error}", "start the server or fix the address (evo run --help)"
         except (PolicyUnavailable, BadInput) as error:
             return "fail", f"{address}: {error}", "read the engine's log"
-    answered = time.perf_counter() - began - loaded
-    message = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in {answered:.2f} s"
+    tokens = sum(rollout.tokens for rollout in rollouts)
+    message = f"{address}: ready in {loaded:.1f} s, answered twice, {tokens} tokens in {answered:.2f} s"
     if address.startswith("scripted:"):
         return "ok", f"{message}; no model, so nothing to train", ""
-    if (rollout.withheld or not rollout.text.strip()) and not len(rollout.token_ids):
-        reply = rollout.withheld or "an empty reply"
+    if empty := [one for one in rollouts if (one.withheld or not one.text.strip()) and not len(one.token_ids)]:
+        reply = empty[0].withheld or "an empty reply"
         remedy = "let it think less (?reasoning_effort=low) or give it more tokens (--max-new-tokens)"
-        return "fail", f"{address}: {reply} to a simple question, {rollout.tokens} tokens", remedy
-    if not policy.traits.logprobs or not len(rollout.logprobs):
+        return "fail", f"{address}: {reply} to a simple question, {empty[0].tokens} tokens", remedy
+    if not policy.traits.logprobs or not all(len(one.logprobs) for one in rollouts):
         remedy = "it can search, not train; vLLM gives them with --logprobs-mode processed_logprobs"
         return "warn", f"{message}, without log-probabilities of its samples", remedy
-    sound = len(rollout.logprobs) == len(rollout.token_ids) and np.all(np.isfinite(rollout.logprobs))
-    if not sound or np.any(rollout.logprobs > 1e-3):
+    if not all(_is_sound(one) for one in rollouts):
         return "fail", f"{message}; returns invalid log-probabilities", "upgrade the engine"
-    return "ok", f"{message}, with log-probabilities", ""
+    return level, f"{message}, with log-probabilities{learning}", remedy
 
 
-async def _ask(policy: Policy) -> Rollout:
-    """One reply, to a question in the policy's own language."""
+def _is_sound(rollout: Rollout) -> bool:
+    finite = len(rollout.logprobs) == len(rollout.token_ids) > 0 and bool(np.all(np.isfinite(rollout.logprobs)))
+    return finite and not np.any(rollout.logprobs > 1e-3)
+
+
+def _train(policy: LocalPolicy, rollouts: list[Rollout]) -> Finding:
+    """How its model samples, and whether a copy learns: one step from an answer that is good and one that is bad."""
+    from vpo.hf.cache import free_memory
+    from vpo.hf.decoding import find_decoding
+    from vpo.training.config import TrainConfig
+    from vpo.training.examples import Example, ExampleGroup
+    from vpo.training.trainer import PolicyTrainer
+
+    decoding = find_decoding(policy.model)
+    message = ", prompts shared" if decoding.state == "shared" else f", prompts not shared ({decoding.reason})"
+    needed = 16.0 * sum(parameter.numel() for parameter in policy.model.parameters())  # weights, gradients, AdamW's two
+    if needed > (free := free_memory(policy.model.device)):
+        return "ok", f"{message}; a training step of all weights needs {needed:.1e} bytes, {free:.1e} are free", ""
+    examples = [
+        Example(r.token_ids, r.logprobs, np.full(len(r.token_ids), 1.0 - 2 * i)) for i, r in enumerate(rollouts)
+    ]
+    group = ExampleGroup(rollouts[0].prompt_ids, tuple(examples), policy.temperature)
+    began = time.perf_counter()
+    try:
+        trainer = PolicyTrainer(policy.learner(), policy.tokenizer, TrainConfig(method="grpo"))
+        off = trainer.step_on_examples([group]).metrics["log_ratio"]
+    except Exception as error:  # a foreign model can do anything
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return "warn", f"{message}; it cannot be trained: {reason}", "it can search; train another model"
+    if off > LARGEST_DIFFERENCE:
+        reason = f"the trainer's log-probabilities are {off:.2g} nats from the sampler's"
+        return "fail", f"{message}; {reason}", "do not train it; search with it by vllm:"
+    return "ok", f"{message}; a training step took {time.perf_counter() - began:.2f} s", ""
+
+
+async def _ask(policy: Policy) -> tuple[list[Rollout], float, Finding]:
+    """Two replies, to a question in the policy's own language, their seconds, and what a training step found."""
     prompt = Prompt("Count to three.")
     if is_token_format(policy.prompt_format):
         (problem,) = resolve(open_dialect(policy.prompt_format).example)
         prompt = open_format(problem, policy.prompt_format, PromptConfig(), 1).build(NOTHING_SHOWN, 0)
     elif policy.traits.remote:
         policy.max_tokens = TOKENS_OF_THOUGHT
+    began = time.perf_counter()
     try:
-        ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=0)
-        return rollout
+        (rollouts,) = await policy.sample([prompt], rollouts=2, answers=1, seed=0)
+        answered = time.perf_counter() - began
+        if isinstance(policy, LocalPolicy) and all(map(_is_sound, rollouts)):
+            return rollouts, answered, _train(policy, rollouts)
+        return rollouts, answered, ("ok", "", "")
     finally:
         await policy.close()
 

@@ -41,7 +41,7 @@ class DecodedRows(NamedTuple):
 
 
 class InPlaceLayer(DynamicLayer):
-    """One layer's keys and values, (rows, heads, columns, width), as views of buffers with room for more columns.
+    """One layer's keys and values, each (rows, heads, columns, width), as views of buffers with room for more columns.
 
     Columns that a row does not have hold zeros, or what another row left there: the caller masks them.
     """
@@ -60,10 +60,14 @@ class InPlaceLayer(DynamicLayer):
             self.dtype, self.device = key_states.dtype, key_states.device
             self.keys, self.values, self.is_initialized = key_states, value_states, True
             return self.keys, self.values
-        (rows, heads, used, width), new = self.keys.shape, key_states.shape[-2]
+        (rows, _, used, _), new = self.keys.shape, key_states.shape[-2]
         if self._buffers is None or self._buffers[0].shape[-2] < self._first + used + new:
-            room = (rows, heads, used + new + _SPARE_COLUMNS, width)
-            buffers = self.keys.new_zeros(room), self.values.new_zeros(room)
+            columns = used + new + _SPARE_COLUMNS
+            keys, values = (  # which may differ in width
+                states.new_zeros((rows, states.shape[1], columns, states.shape[3]))
+                for states in (self.keys, self.values)
+            )
+            buffers = keys, values
             for buffer, states in zip(buffers, (self.keys, self.values), strict=True):
                 buffer[:, :, :used] = states
             self._buffers, self._first = buffers, 0
@@ -77,9 +81,9 @@ class InPlaceLayer(DynamicLayer):
         assert self._buffers is not None
         self.keys, self.values = (buffer[:rows, :, self._first : self._first + columns] for buffer in self._buffers)
 
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Keep these rows; a row may be taken several times."""
-        self.select(indices, 0)
+        self.select(beam_idx, 0)
 
     def select(self, rows: torch.Tensor, first: int) -> None:
         """Keep these rows, in this order, and the columns from `first` on. Rows that keep their place cost nothing."""
@@ -99,25 +103,29 @@ class InPlaceLayer(DynamicLayer):
 
 def make_cache(config: Any) -> Cache:
     """The cache for one decoding: in place if every layer attends to everything, else transformers' own."""
-    if is_windowed(config):
-        return DynamicCache(config=config)
-    return Cache(layers=[InPlaceLayer() for _ in range(config.get_text_config(decoder=True).num_hidden_layers)])
+    own = DynamicCache(config=config)
+    return Cache(layers=[InPlaceLayer() for _ in own.layers]) if keeps_all_columns(config) else own
 
 
-def is_windowed(config: Any) -> bool:
-    """Whether a layer attends to less than all columns before it."""
+def keeps_all_columns(config: Any) -> bool:
+    """Whether every layer's state is the keys and values of all tokens: no window, no recurrence."""
     text = config.get_text_config(decoder=True)
-    kinds = getattr(text, "layer_types", None) or ["full_attention"]
-    window = getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)
-    return bool(window) or any(kind != "full_attention" for kind in kinds)
+    layers = DynamicCache(config=config).layers
+    # GPT-Neo's window is in its mask alone
+    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers) and not hasattr(text, "window_size")
 
 
-def bytes_a_token(config: Any, itemsize: int) -> int:
-    """Bytes that one token of one row takes in the cache."""
-    text = config.get_text_config(decoder=True)
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return 2 * text.num_hidden_layers * heads * width * itemsize
+def state_bytes(state: Any, rows: int, columns: int) -> tuple[float, float]:
+    """Bytes of a model's state after `rows` rows of `columns` tokens: those that a token takes, and those of a row of
+    any length. `columns` should be a number that no size of a model is."""
+    if isinstance(state, torch.Tensor):
+        size = state.numel() * state.element_size() / rows
+        return (size / columns, 0.0) if columns in state.shape else (0.0, size)
+    if isinstance(state, Cache):
+        state = [vars(layer) for layer in state.layers]
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, (list, tuple)) else ()
+    sizes = [state_bytes(part, rows, columns) for part in parts]
+    return sum(token for token, _ in sizes), sum(row for _, row in sizes)
 
 
 def leave_cudnn_attention() -> None:
@@ -127,10 +135,17 @@ def leave_cudnn_attention() -> None:
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-def free_gpu_memory(device: torch.device) -> int:
-    """Bytes that no process uses, with those that torch holds for later."""
-    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + held
+def free_memory(device: torch.device) -> float:
+    """Bytes of a GPU that no process uses, with those that torch holds for later; else those of main memory that are
+    available without swapping, 4 GiB if the system does not report it."""
+    if device.type == "cuda":
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return float(torch.cuda.mem_get_info(device)[0] + held)
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024.0
+    except (OSError, StopIteration, ValueError):
+        return 4.0 * (1 << 30)
 
 
 def cache_argument(model: torch.nn.Module) -> str:
@@ -142,6 +157,13 @@ def cache_argument(model: torch.nn.Module) -> str:
             if name in names:
                 return name
     return "past_key_values"
+
+
+def accepted(model: Any, **arguments: Any) -> dict[str, Any]:
+    """Those of the arguments that the model, or the one inside a PEFT model, takes."""
+    names = inspect.signature(getattr(model, "get_base_model", lambda: model)().forward).parameters
+    any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in names.values())
+    return {name: value for name, value in arguments.items() if any_name or name in names}
 
 
 def leaving_order(stay: torch.Tensor) -> torch.Tensor:

@@ -1,28 +1,33 @@
 """Sampling from a causal language model: each prompt is computed once, its rows are decoded together.
 
-Rows of one call share a batch as far as memory allows, each with its own copy of its prompt's keys and values. Rows
-that have ended leave the batch once there are enough of them, so stragglers decode in a small batch. What a row draws
-does not depend on its batch (vpo.hf.sampling).
+Rows of one call share a batch as far as memory allows, each with its own copy of its prompt's state. Rows that have
+ended leave the batch once there are enough of them, so stragglers decode in a small batch. What a row draws does not
+depend on its batch (vpo.hf.sampling). A model for which that is not right (vpo.hf.decoding) is decoded by its own
+`generate`, one prompt at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import ComputedPrompts, DecodedRows, cache_argument, is_windowed, leaving_order, make_cache
-from vpo.hf.llama_step import llama_step
+from vpo.hf.cache import ComputedPrompts, DecodedRows, leaving_order
+from vpo.hf.decoding import State, find_decoding
+from vpo.hf.plain_rows import generate_rows
 from vpo.hf.sampling import check_finite, draw, uniforms
+from vpo.hf.shared_rows import SharedRows, compute_prompts
 from vpo.hf.static_decoding import StaticDecoder
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from vpo.languages.contract import AnswerGrammar
 
 _LEAVE = 8
 """Ended rows leave once they are one in this many: dropping them copies the cache, keeping them wastes computation."""
@@ -99,15 +104,19 @@ def decode(
     Raises Stopped once `cancelled` says so, FloatingPointError on logits that are not finite.
     """
     results: list[SampledTokens | None] = [None] * len(requests)
-    for batch in batches(requests, params):
-        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled, static)
+    state = find_decoding(model).state
+    for batch in batches(requests, params, shared=state == "shared"):
+        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled, static, state)
         for i, tokens in zip(batch, drawn, strict=True):
             results[i] = tokens
     return [result for result in results if result is not None]
 
 
-def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterator[list[int]]:
-    """Indices of the requests of each batch: long prompts together, groups unbroken if they fit."""
+def batches(requests: Sequence[SampleRequest], params: SamplingParams, *, shared: bool = True) -> Iterator[list[int]]:
+    """Indices of the requests of each batch: long prompts together, groups unbroken if they fit.
+
+    shared: each prompt is computed once; else once a row, and a batch has one prompt
+    """
     prompts = [request.prompt for request in requests]
     order = sorted(range(len(requests)), key=lambda i: -len(prompts[i]))  # stable: a group's requests stay together
     batch: list[int] = []
@@ -116,7 +125,10 @@ def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterat
     for i in order:
         length, wanted = len(prompts[i]), len(prompts[i]) + requests[i].limit
         full = len(batch) >= params.rows or max(columns, wanted) * (len(batch) + 1) > params.cells
-        crowded = id(prompts[i]) not in begun and longest * (len(begun) + 1) > params.prompt_cells
+        if shared:
+            crowded = id(prompts[i]) not in begun and longest * (len(begun) + 1) > params.prompt_cells
+        else:
+            crowded = id(prompts[i]) not in begun or length * (len(batch) + 1) > params.prompt_cells
         if batch and (full or crowded):
             yield batch
             batch, begun, columns = [], set(), 0
@@ -137,11 +149,12 @@ def _decode_batch(
     params: SamplingParams,
     cancelled: Callable[[], bool],
     static: StaticDecoder | None,
+    state: State,
 ) -> list[SampledTokens]:
     device, width = model.device, max(request.limit for request in requests)
     limit = torch.tensor([request.limit for request in requests], device=device)
-    draws = np.stack([uniforms(seed, request.stream, request.rollout, width) for request in requests])
-    uniform = torch.from_numpy(draws).to(device)
+    chances = np.stack([uniforms(seed, request.stream, request.rollout, width) for request in requests])
+    uniform = torch.from_numpy(chances).to(device)
     distinct = {id(request.prompt): request.prompt for request in requests}
     numbers = {key: number for number, key in enumerate(distinct)}
     row = torch.tensor([numbers[id(request.prompt)] for request in requests], device=device)
@@ -154,14 +167,20 @@ def _decode_batch(
     if static is not None and not static.refused:
         sampling = params.temperature, params.top_p, params.stops
         try:
-            found = static.decode(_compute(model, prompts, row, params.pad), uniform, limit, sampling, check)
+            found = static.decode(compute_prompts(model, prompts, row, params.pad), uniform, limit, sampling, check)
         except (Stopped, FloatingPointError, torch.OutOfMemoryError):
             static.release()
             raise
         except Exception as error:  # a foreign model can do anything that a graph cannot hold
             static.refuse(error)
     if found is None:
-        found = _decode_rows(model, prompts, _compute(model, prompts, row, params.pad), uniform, limit, params, check)
+        start = grammar_of(named_prompt_format(model.config))
+        draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
+        if state == "shared":
+            _decode_shared(model, compute_prompts(model, prompts, row, params.pad), draws, width, check)
+        else:
+            _decode_plain(model, prompts[0], draws, width, check, cached=state == "own")
+        found = draws.drawn
     tokens, logprobs, length, stopped = found
     ids, chosen, ends = tokens.to("cpu", torch.int32).numpy(), logprobs.cpu().numpy(), length.tolist()
     return [
@@ -170,118 +189,94 @@ def _decode_batch(
     ]
 
 
-def _decode_rows(
+def _decode_plain(
     model: PreTrainedModel,
-    prompts: list[npt.NDArray[np.int32]],
-    computed: ComputedPrompts,
-    uniform: torch.Tensor,
-    limit: torch.Tensor,
-    params: SamplingParams,
+    prompt: npt.NDArray[np.int32],
+    draws: _Draws,
+    width: int,
     check: Callable[[], None],
-) -> DecodedRows:
-    """As StaticDecoder.decode, in buffers that grow, for any model."""
-    (count, width), device = uniform.shape, uniform.device
-    start = grammar_of(named_prompt_format(model.config))
-    grammar = None if start is None else start(prompts, computed.row)
-    rows = _Rows(model, computed)
-    stops = torch.tensor(sorted(params.stops), dtype=torch.long, device=device)
-    tokens = torch.full((count, width), params.pad, dtype=torch.long, device=device)
-    logprobs = torch.zeros((count, width), device=device)
-    length, stopped = torch.zeros_like(limit), torch.zeros(count, dtype=torch.bool, device=device)
-    place = torch.arange(count, device=device)  # of the rows in the batch, whose request each is
-    alive = ~stopped
-    every = _LOOK_EVERY.get(device.type, 1)
-    for step in range(width):
+    *,
+    cached: bool,
+) -> None:
+    def take(logits: torch.Tensor) -> torch.Tensor | None:
         check()
-        logits = rows.logits
-        if grammar is not None:
-            logits = logits.masked_fill(~grammar.allowed(), float("-inf"))
-        drawn, values = draw(logits, uniform[place, step], params.temperature, params.top_p, checked=every == 1)
-        if grammar is not None:
-            grammar.advance(drawn)
-        tokens[place, step], logprobs[place, step] = drawn, values
-        length[place] += alive
-        stopping = alive & torch.isin(drawn, stops)
-        stopped[place] |= stopping
-        alive = alive & ~stopping & (step + 1 < limit[place])
-        if (step + 1) % every and step + 1 < width:
+        drawn = draws.take(logits)
+        return drawn if draws.running() else None
+
+    generate_rows(model, prompt, len(draws.alive), width, take, cached=cached)
+
+
+def _decode_shared(
+    model: PreTrainedModel, computed: ComputedPrompts, draws: _Draws, width: int, check: Callable[[], None]
+) -> None:
+    """As StaticDecoder.decode, in buffers that grow."""
+    rows, every = SharedRows(model, computed), draws.every
+    for done in range(1, width + 1):
+        check()
+        drawn = draws.take(rows.logits)
+        if done % every and done < width:
             rows.step(drawn)
             continue
-        if every > 1:
-            check_finite(logprobs)
-        left = int(alive.sum())
+        left, count = draws.running(), len(draws.alive)
         if not left:
             break
-        if (len(alive) - left) * _LEAVE >= len(alive):
-            kept = leaving_order(alive)
+        if (count - left) * _LEAVE >= count:
+            kept = leaving_order(draws.alive)
             rows.keep(kept)
-            if grammar is not None:
-                grammar.keep(kept)
-            place, alive, drawn = place[kept], alive[kept], drawn[kept]
+            draws.keep(kept)
+            drawn = drawn[kept]
         rows.step(drawn)
-    return DecodedRows(tokens, logprobs, length, stopped)
 
 
-class _Rows:
-    """The rows of a batch, each with its own copy of its prompt's cache.
+class _Draws:
+    """What the rows of a batch have drawn.
 
-    logits: (rows, vocabulary) of the next token
+    drawn: by request; alive: (rows,) bool, which rows of the batch still run
+    every: steps between two looks at them
     """
 
-    def __init__(self, model: PreTrainedModel, computed: ComputedPrompts) -> None:
-        self._model, self._cache, real, row = model, computed.cache, computed.real, computed.row
-        self._llama_step = llama_step(model)
-        self._in_place = not is_windowed(model.config)
-        # SDPA takes the mask of one column in its final shape, which saves rebuilding it in every step
-        self._final_mask = model.config._attn_implementation == "sdpa" and self._in_place
-        if not torch.equal(row, torch.arange(len(real), device=row.device)):
-            self._cache.batch_select_indices(row)
-        self._mask = real[row] if not bool(real.all()) else None
-        self._positions = real.sum(-1)[row]
-        self.logits = computed.logits
-        self._arguments = {cache_argument(model): self._cache, "use_cache": True}
+    def __init__(
+        self,
+        uniform: torch.Tensor,
+        limit: torch.Tensor,
+        params: SamplingParams,
+        grammar: AnswerGrammar | None,
+    ) -> None:
+        (count, width), device = uniform.shape, uniform.device
+        self._uniform, self._limit, self._params, self._grammar = uniform, limit, params, grammar
+        self._stops = torch.tensor(sorted(params.stops), dtype=torch.long, device=device)
+        tokens = torch.full((count, width), params.pad, dtype=torch.long, device=device)
+        stopped = torch.zeros(count, dtype=torch.bool, device=device)
+        self.drawn = DecodedRows(tokens, torch.zeros((count, width), device=device), torch.zeros_like(limit), stopped)
+        self._place = torch.arange(count, device=device)  # of the rows in the batch, whose request each is
+        self._step, self.alive = 0, ~stopped
+        self.every = _LOOK_EVERY.get(device.type, 1)
 
-    def step(self, tokens: torch.Tensor) -> None:
-        """Append one token per row (rows,)."""
-        if self._mask is not None:
-            self._mask = torch.nn.functional.pad(self._mask, (0, 1), value=True)
-        mask = self._mask[:, None, None] if self._mask is not None and self._final_mask else self._mask
-        if self._llama_step is not None:
-            self.logits = self._llama_step(tokens, self._positions, self._cache.layers, mask)
-        else:
-            ids, positions = tokens[:, None], self._positions[:, None]
-            output = self._model(input_ids=ids, attention_mask=mask, position_ids=positions, **self._arguments)
-            self.logits = output.logits[:, -1]
-        self._positions = self._positions + 1
+    def take(self, logits: torch.Tensor) -> torch.Tensor:
+        """The next token of each row (rows,), from its logits (rows, vocabulary)."""
+        params, place, step, grammar = self._params, self._place, self._step, self._grammar
+        if grammar is not None:
+            logits = logits.masked_fill(~grammar.allowed(), float("-inf"))
+        uniform, checked = self._uniform[place, step], self.every == 1
+        tokens, values = draw(logits, uniform, params.temperature, params.top_p, checked=checked)
+        if grammar is not None:
+            grammar.advance(tokens)
+        self.drawn.tokens[place, step], self.drawn.logprobs[place, step] = tokens, values
+        self.drawn.length[place] += self.alive
+        stopping = self.alive & torch.isin(tokens, self._stops)
+        self.drawn.stopped[place] |= stopping
+        self._step = step + 1
+        self.alive = self.alive & ~stopping & (self._step < self._limit[place])
+        return tokens
+
+    def running(self) -> int:
+        """How many rows still run. Raises FloatingPointError if their logits were not finite."""
+        if self.every > 1:
+            check_finite(self.drawn.logprobs)
+        return int(self.alive.sum())
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Drop all rows but these, and the columns that none of them has."""
-        self._positions = self._positions[rows]
-        self._mask = self._mask[rows] if self._mask is not None else None
-        if not self._in_place:
-            self._cache.batch_select_indices(rows)
-            return
-        first = 0
-        if self._mask is not None:
-            first = int(self._mask.any(0).to(torch.uint8).argmax())
-            self._mask = self._mask[:, first:]
-        for layer in self._cache.layers:
-            layer.select(rows, first)
-
-
-def _compute(
-    model: PreTrainedModel, prompts: Sequence[npt.NDArray[np.int32]], row: torch.Tensor, pad: int
-) -> ComputedPrompts:
-    """row: (rows,) the prompt of each row"""
-    columns = max(len(prompt) for prompt in prompts)
-    padded = np.full((len(prompts), columns), pad, dtype=np.int64)
-    for i, prompt in enumerate(prompts):
-        padded[i, columns - len(prompt) :] = prompt
-    lengths = np.array([len(prompt) for prompt in prompts])
-    ids = torch.from_numpy(padded).to(model.device)
-    real = torch.from_numpy(np.arange(columns) >= columns - lengths[:, None]).to(model.device)
-    cache = make_cache(model.config)
-    arguments: dict[str, Any] = {cache_argument(model): cache, "use_cache": True, "logits_to_keep": 1}
-    mask, positions = None if bool(real.all()) else real, (real.cumsum(-1) - 1).clamp(min=0)
-    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions, **arguments).logits[:, -1]
-    return ComputedPrompts(cache, real, row, logits[row])
+        """Drop all rows of the batch but these."""
+        self._place, self.alive = self._place[rows], self.alive[rows]
+        if self._grammar is not None:
+            self._grammar.keep(rows)

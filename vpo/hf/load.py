@@ -10,6 +10,7 @@ import torch
 from problems.contract import BadAddress
 from problems.retired import refuse_retired
 from vpo.hf.cache import leave_cudnn_attention
+from vpo.hf.decoding import refusal
 from vpo.hf.policy import TransformersPolicy
 from vpo.languages.contract import DIALECT_KEY
 from vpo.policies.address import PolicyAddress, PolicySettings
@@ -22,7 +23,7 @@ from vpo.policies.prompt_formats import CHAT
 
 def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
     """The policy of a directory, a hub id, or an embedded checkpoint. Raises BadAddress in one line."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     cached = check_checkpoint(address)
     (source, adapters), name = find_base(address), address.plain
@@ -31,8 +32,12 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     leave_cudnn_attention()
     try:
         with without_bars():
+            if AutoConfig.from_pretrained(source, local_files_only=cached).is_encoder_decoder:
+                raise refusal(name, "an encoder reads the prompt and another model writes, so it is no causal model")
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
             model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
+            if getattr(model.config, "rescale_every", 0):  # RWKV halves its weights where it samples; they are saved so
+                model.config.rescale_every = 0
             form = address.common.format
             if form is None and adapters and named_prompt_format(model.config) == CHAT:
                 form = trained_format(adapters[-1])

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import torch
 
 from problems.types import Prompt, Rollout
-from vpo.hf.cache import bytes_a_token, free_gpu_memory
+from vpo.hf.cache import free_memory
+from vpo.hf.decoding import find_decoding
 from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, decode
 from vpo.hf.sampling import mask_forbidden
 from vpo.hf.static_decoding import static_decoder
@@ -75,6 +76,7 @@ class TransformersPolicy(Policy):
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
+        self._decoding = find_decoding(model)
         self._static = static_decoder(model)
         # on a GPU memory alone decides
         self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < _SMALL else 256
@@ -179,7 +181,7 @@ class TransformersPolicy(Policy):
                 self.top_p,
                 self.stops,
                 min(self.stops, default=0),
-                min(self._rows, self._logit_rows()),
+                min(self._rows, self._logit_rows(), self._state_rows()),
                 self._cells(),
                 self._prompt_cells(),
             )
@@ -202,23 +204,30 @@ class TransformersPolicy(Policy):
         return Rollout(text, drawn.token_ids, drawn.logprobs, request.prompt, "stop" if drawn.stopped else "length")
 
     def _cells(self) -> int:
-        """How many rows x columns of cache fit into the free memory, with room for the logits."""
+        """How many rows x columns of state fit into the free memory, with room for the logits."""
+        return max(1, int(self._free() / max(1.0, self._decoding.bytes_a_token)))
+
+    def _state_rows(self) -> int:
+        """How many rows do, of the state that does not grow."""
+        return max(1, int(self._free() / max(1.0, self._decoding.bytes_a_row)))
+
+    def _free(self) -> float:
+        """Bytes for states. Growing one keeps its old and its new buffers for a moment."""
         device = self.model.device
-        free = free_gpu_memory(device) * 0.8 if device.type == "cuda" else _free_memory() * 0.5
-        # Growing the cache keeps its old and its new buffers for a moment
-        return max(1, int(free / (2 * bytes_a_token(self.model.config, self.model.dtype.itemsize))))
+        return free_memory(device) * (0.8 if device.type == "cuda" else 0.5) / 2
 
     def _logit_rows(self) -> int:
         """How many rows may be drawn at once: a draw holds several copies of their logits, 32 bytes a word."""
         if self.model.device.type != "cuda":
             return self._rows
-        free = free_gpu_memory(self.model.device) * 0.15
+        free = free_memory(self.model.device) * 0.15
         return max(1, int(free / (32 * self.model.config.get_text_config().vocab_size)))
 
     def _prompt_cells(self) -> int:
         """How many prompt tokens may be prefilled at once: the widest activations stay near 1 GiB (8 on a GPU)."""
         text = self.model.config.get_text_config(decoder=True)
         width = getattr(text, "intermediate_size", None) or 4 * text.hidden_size
+        width = width if isinstance(width, int) else max(width)  # one a layer
         bound = 8 << 30 if self.model.device.type == "cuda" else 1 << 30
         return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
@@ -231,12 +240,3 @@ def _is_memory(error: RuntimeError) -> bool:
 def _set_threads(threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
-
-
-def _free_memory() -> float:
-    """Bytes of main memory available without swapping; 4 GiB if the system does not report it."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024.0
-    except (OSError, StopIteration, ValueError):
-        return 4.0 * (1 << 30)

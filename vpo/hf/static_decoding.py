@@ -25,12 +25,13 @@ from transformers.cache_utils import Cache, DynamicLayer
 from vpo.hf.cache import (
     ComputedPrompts,
     DecodedRows,
-    bytes_a_token,
     cache_argument,
-    free_gpu_memory,
-    is_windowed,
+    free_memory,
+    keeps_all_columns,
     leaving_order,
+    state_bytes,
 )
+from vpo.hf.decoding import find_decoding
 from vpo.hf.sampling import check_finite, draw
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
@@ -53,14 +54,16 @@ _REFUSALS = 3
 def static_decoder(model: PreTrainedModel) -> StaticDecoder | None:
     """The decoder of a model on a GPU; None if it keeps the engine's loop: on a CPU, with windows or a grammar, or with
     another attention than SDPA, which alone takes the mask as it is made here."""
-    if model.device.type != "cuda" or is_windowed(model.config) or model.config._attn_implementation != "sdpa":
+    if model.device.type != "cuda" or model.config._attn_implementation != "sdpa":
+        return None
+    if find_decoding(model).state != "shared" or not keeps_all_columns(model.config):
         return None
     if grammar_of(named_prompt_format(model.config)) is not None:
         return None
 
     def keepable() -> float:
         total = torch.cuda.mem_get_info(model.device)[1]
-        return min(total / 4, free_gpu_memory(model.device) / 2)
+        return min(total / 4, free_memory(model.device) / 2)
 
     return StaticDecoder(model, _CudaGraphs(model.device).capture, keepable)
 
@@ -88,6 +91,7 @@ class StaticDecoder:
         self._buffers: _Buffers | None = None
         self._steps: dict[tuple[Any, ...], tuple[_Step, Step]] = {}
         self._weights: list[int] = []
+        self._bytes_a_token = 0.0
 
     @property
     def refused(self) -> bool:
@@ -123,6 +127,7 @@ class StaticDecoder:
         Raises FloatingPointError on logits that are not finite. After an error `release` must be called.
         """
         (count, width), prompt = uniform.shape, prompts.real.shape[1]
+        self._bytes_a_token, _ = state_bytes(prompts.cache, *prompts.real.shape)
         weights = [parameter.data_ptr() for parameter in self.model.parameters()]
         if weights != self._weights:  # a graph reads the addresses that it was captured with
             self._steps.clear()
@@ -166,9 +171,8 @@ class StaticDecoder:
 
     def _bytes(self, rows: int, columns: int) -> int:
         """What buffers of this size take; a draw holds several copies of the logits."""
-        config = self.model.config
-        vocabulary = int(config.get_text_config(decoder=True).vocab_size)
-        return rows * (columns * bytes_a_token(config, self.model.dtype.itemsize) + 32 * vocabulary)
+        vocabulary = int(self.model.config.get_text_config(decoder=True).vocab_size)
+        return int(rows * (columns * self._bytes_a_token + 32 * vocabulary))
 
 
 class _Buffers:

@@ -3,10 +3,14 @@
 All rollouts of a group share their prompt, and a search's prompts are long. In the shared form the prompt goes through
 the model once, with gradient, and its keys and values are handed to every rollout of the group; the plain form runs
 prompt and completion together, row by row. Both give the same log-probabilities and gradients up to rounding.
+
+Both pad prompts of unequal length. Where the model's state is more than keys and values (a recurrence, a window), each
+prompt and its completions are run by themselves, and all padding is behind what counts.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from transformers import DynamicCache
 
-from vpo.hf.cache import cache_argument, is_windowed
+from vpo.hf.cache import accepted, cache_argument, keeps_all_columns
+from vpo.hf.decoding import differences, find_decoding, in_float32, some_tokens
 from vpo.hf.sampling import mask_forbidden
 from vpo.policies.encoding import grammar_of, named_prompt_format
-from vpo.training.examples import ExampleGroup
+from vpo.training.examples import Example, ExampleGroup
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -74,7 +80,10 @@ def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu") -> 
 def completion_logprobs(model: PreTrainedModel, packed: Packed, *, shared: bool = True) -> torch.Tensor:
     """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; values on
     padding have no meaning. shared: run each prompt once."""
-    logits = _shared_logits(model, packed) if shared and can_share(model, packed) else _plain_logits(model, packed)
+    if not can_pad(model):
+        logits = _apart_logits(model, packed)
+    else:
+        logits = _shared_logits(model, packed) if shared and packed.shortest >= 2 else _plain_logits(model, packed)
     if (start := grammar_of(named_prompt_format(model.config))) is not None:
         logits = mask_forbidden(logits, start(packed.prompt_ids(), packed.row), packed.completions)
     temperature = packed.temperature.expand_as(packed.completions).reshape(-1)
@@ -117,27 +126,56 @@ def _chunks(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch
     return zip(*(tensor.split(rows) for tensor in (logits, *others)), strict=True)
 
 
-def can_share(model: PreTrainedModel, packed: Packed) -> bool:
-    """Whether the shared form applies: full attention in all layers, and a prompt of two tokens or more."""
-    return not is_windowed(model.config) and packed.shortest >= 2
+_can_pad: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
+
+
+def can_pad(model: PreTrainedModel) -> bool:
+    """Whether prompts of unequal length may share a batch, and a prompt may be shared: the model's state is the
+    keys and values of all tokens, and both forms agree with each prompt run by itself. Tried once for each model."""
+    if model not in _can_pad:
+        _can_pad[model] = _try_padding(model)
+    return _can_pad[model]
+
+
+def _try_padding(model: PreTrainedModel) -> bool:
+    whole = getattr(model, "get_base_model", lambda: model)()
+    decoding = find_decoding(whole)
+    if decoding.state != "shared" or not keeps_all_columns(model.config):
+        return False
+    groups = [
+        ExampleGroup(
+            some_tokens(whole, prompt).astype(np.int32),
+            tuple(Example(some_tokens(whole, n).astype(np.int32), None, np.zeros(n, np.float32)) for n in lengths),
+            1.0,
+        )
+        for prompt, lengths in ((5, (6, 2)), (29, (3, 7, 1)))
+    ]
+    packed = pack(groups, model.device)
+    try:
+        with torch.no_grad(), in_float32(model):
+            apart = _apart_logits(model, packed)[packed.mask]
+            forms = (form(model, packed)[packed.mask] for form in (_shared_logits, _plain_logits))
+            return all(float(differences(logits, apart).max()) <= decoding.tolerance for logits in forms)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # a foreign model can do anything
+        return False
 
 
 def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
     """(R, T, V). The prompt without its last token fills the cache; every row then opens with that token, so that its
     T logits are those of its T completion tokens."""
-    from transformers import DynamicCache
-
     head, head_mask = packed.prompts[:, :-1], packed.prompt_mask[:, :-1]
     cache: Any = DynamicCache(config=model.config)
-    with_cache: dict[str, Any] = {cache_argument(model): cache, "use_cache": True}
-    model(input_ids=head, attention_mask=head_mask, position_ids=_positions(head_mask), logits_to_keep=1, **with_cache)
+    with_cache = {cache_argument(model): cache, **accepted(model, use_cache=True)}
+    positions = accepted(model, position_ids=_positions(head_mask), logits_to_keep=1)
+    model(input_ids=head, attention_mask=head_mask, **positions, **with_cache)
     for layer in cache.layers:
         layer.keys, layer.values = _spread(layer.keys, packed), _spread(layer.values, packed)
     tail = torch.cat([packed.prompts[packed.row, -1:], packed.completions[:, :-1]], dim=1)
     seen = torch.cat([packed.prompt_mask[packed.row], packed.mask[:, :-1]], dim=1)
-    return model(
-        input_ids=tail, attention_mask=seen, position_ids=_positions(seen)[:, head.shape[1] :], **with_cache
-    ).logits
+    positions = accepted(model, position_ids=_positions(seen)[:, head.shape[1] :])
+    return model(input_ids=tail, attention_mask=seen, **positions, **with_cache).logits
 
 
 def _spread(states: torch.Tensor, packed: Packed) -> torch.Tensor:
@@ -149,17 +187,23 @@ def _spread(states: torch.Tensor, packed: Packed) -> torch.Tensor:
 
 
 def _plain_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
-    prompts, prompt_mask = packed.prompts, packed.prompt_mask
-    if is_windowed(model.config):  # a window counts places, padding included: it goes to the front
-        order = prompt_mask.long().argsort(dim=1, stable=True)
-        prompts, prompt_mask = prompts.gather(1, order), prompt_mask.gather(1, order)
-    ids = torch.cat([prompts[packed.row], packed.completions], dim=1)
-    seen = torch.cat([prompt_mask[packed.row], packed.mask], dim=1)
+    ids = torch.cat([packed.prompts[packed.row], packed.completions], dim=1)
+    seen = torch.cat([packed.prompt_mask[packed.row], packed.mask], dim=1)
     length = packed.completions.shape[1]
-    logits = model(
-        input_ids=ids, attention_mask=seen, position_ids=_positions(seen), use_cache=False, logits_to_keep=length + 1
-    ).logits
-    return logits[:, :-1]
+    arguments = accepted(model, position_ids=_positions(seen), use_cache=False, logits_to_keep=length + 1)
+    return model(input_ids=ids, attention_mask=seen, **arguments).logits[:, -length - 1 : -1]
+
+
+def _apart_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
+    """(R, T, V), a prompt at a time. Padding is on the right, after all that counts, so no mask is needed."""
+    length = packed.completions.shape[1]
+    arguments = accepted(model, use_cache=False, logits_to_keep=length + 1)
+    parts = []
+    for b, (prompt, mask) in enumerate(zip(packed.prompts, packed.prompt_mask, strict=True)):
+        completions = packed.completions[packed.row == b]
+        ids = torch.cat([prompt[mask].expand(len(completions), -1), completions], dim=1)
+        parts.append(model(input_ids=ids, **arguments).logits[:, -length - 1 : -1])
+    return torch.cat(parts)
 
 
 def _positions(mask: torch.Tensor) -> torch.Tensor:

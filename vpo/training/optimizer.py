@@ -100,7 +100,8 @@ def _training_attention(model: PreTrainedModel, config: TrainConfig, packed: Pac
         return config.attention
     if packed is None or config.gradient_checkpointing:
         return None
-    return "eager" if packed.scores * model.config.get_text_config().num_attention_heads <= _FEW_SCORES else None
+    heads = getattr(model.config.get_text_config(), "num_attention_heads", None)
+    return "eager" if heads is not None and packed.scores * heads <= _FEW_SCORES else None
 
 
 @contextlib.contextmanager

@@ -29,7 +29,6 @@ import numpy.typing as npt
 import torch
 
 from problems.types import Rollout, ScoredGroup
-from vpo.hf.cache import is_windowed
 from vpo.policies.checkpoint import without_bars
 from vpo.training import TrainingDiverged, TrainStats
 from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter
@@ -44,7 +43,7 @@ from vpo.training.examples import (
     example_groups,
     token_weights,
 )
-from vpo.training.forward import Packed, completion_logprobs, pack
+from vpo.training.forward import Packed, can_pad, completion_logprobs, pack
 from vpo.training.loss import METRICS, policy_loss
 from vpo.training.optimizer import (
     make_optimizer,
@@ -92,7 +91,7 @@ class PolicyTrainer:
         self.steps, self._budget = 0, config.token_budget
         self.versions = [version]
         self.model = model = make_trainable(model, config)
-        can_share = not config.gradient_checkpointing and not is_windowed(model.config)
+        can_share = can_pad(model) and not config.gradient_checkpointing
         # on a CPU a shared prompt takes a half to a quarter of the time
         preferred = True if config.shared_prefix is None and model.device.type == "cpu" else config.shared_prefix
         self._shares = preferred if can_share else False

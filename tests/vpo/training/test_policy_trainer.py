@@ -324,9 +324,9 @@ def test_recomputing_activations_gives_the_same_gradient() -> None:
     groups = random_groups(model, 3)
     plain, recomputing = copy.deepcopy(model), copy.deepcopy(model)
     trainer_of(plain).step(groups)
-    calls = []
+    calls, trainer = [], trainer_of(recomputing, config_of(gradient_checkpointing=True))
     recomputing.model.layers[1].mlp.register_forward_pre_hook(lambda *_: calls.append(torch.is_grad_enabled()))
-    trainer_of(recomputing, config_of(gradient_checkpointing=True)).step(groups)
+    trainer.step(groups)
     assert len(calls) == 2, "once forward and once again for the backward pass"
     for name, gradient in gradients(recomputing).items():
         assert relative_error(gradient, gradients(plain)[name]) < 1e-4, name

@@ -16,7 +16,7 @@ from vpo.hf.policy import TransformersPolicy
 from vpo.training import forward, optimizer
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Example, ExampleGroup
-from vpo.training.forward import can_share, completion_logprobs, pack
+from vpo.training.forward import can_pad, completion_logprobs, pack
 
 # prompt length, completion lengths, temperature: ragged prompts, ragged completions, groups of one and of one token
 RAGGED = [(11, (5, 1, 9, 3), 1.0), (2, (7,), 0.7), (6, (1, 1), 1.0), (17, (4, 4, 6, 2, 1), 1.3)]
@@ -53,7 +53,7 @@ def test_sharing_a_prompt_changes_neither_log_probabilities_nor_gradients(kind, 
     model = tiny_model(kind, attn_implementation=attention)
     groups = example_groups(shape)
     packed = pack(groups)
-    assert can_share(model, packed)
+    assert can_pad(model)
     weights = torch.randn(int(packed.mask.sum()), generator=torch.Generator().manual_seed(1))
     found: dict[str, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
     for name in ("shared", "plain", "book"):
@@ -81,6 +81,7 @@ def test_no_token_attends_to_nothing_and_every_kernel_gives_finite_gradients(mon
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = tiny_model("Qwen2", max_position_embeddings=512).to(device, torch.bfloat16)
     packed = pack(example_groups([(length, (96, 86, 96), 0.6) for length in (249, 251, 280, 303)]), device)
+    assert can_pad(model)
     hidden, attend = [], torch.nn.functional.scaled_dot_product_attention
 
     def watched(query, key, value, attn_mask=None, **settings):
@@ -151,7 +152,7 @@ def test_what_cannot_share_falls_back_to_the_plain_form(model, shape) -> None:
     kind, settings = model
     tiny, groups = tiny_model(kind, **settings), example_groups(shape)
     packed = pack(groups)
-    assert not can_share(tiny, packed)
+    assert can_pad(tiny) == (kind == "Llama")
     with torch.no_grad():
         flat = completion_logprobs(tiny, packed)[packed.mask]
         torch.testing.assert_close(flat, by_the_book(tiny, groups), atol=1e-5, rtol=0)

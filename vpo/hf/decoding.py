@@ -1,0 +1,212 @@
+"""How a model is to be decoded, found by running it: architectures differ in the state that they keep of a text.
+
+`find_decoding` runs two prompts of unequal length with two rows each through the shared engine, and each row alone
+through a plain forward pass. Where the log-probabilities differ by more than rounding, the model's own `generate`
+decodes, if that agrees. Nothing is known by a model's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from problems.contract import BadAddress
+from vpo.hf.cache import accepted, free_memory, leaving_order, state_bytes
+from vpo.hf.plain_rows import generate_rows
+from vpo.hf.shared_rows import SharedRows, compute_prompts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+State = Literal["shared", "own", "none"]
+"""What rows begin with: a copy of their prompt's state, nothing but the state that `generate` makes, or no state."""
+_LENGTHS, _STEPS = (5, 29), 6
+"""Tokens of the prompts, and of the rows. No size of a model is 29 (see state_bytes)."""
+_EXACT, _ALMOST, _ROUNDED = 2e-4, 1e-2, 0.3
+"""Difference of two log-probabilities, in nats, that rounding explains, for logits of deviation 1: in float32; there
+where a model samples in 16 bits, which hide it; in 16 bits."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """state: see State; reason: why it is not shared, one line
+    tolerance: nats that rounding explains, within in_float32
+    bytes_a_token, bytes_a_row: of a row's state, 0 where it was not measured"""
+
+    state: State
+    reason: str
+    tolerance: float
+    bytes_a_token: float
+    bytes_a_row: float
+
+
+_found: weakref.WeakKeyDictionary[torch.nn.Module, Decoding] = weakref.WeakKeyDictionary()
+_found_by_config: dict[tuple[str, ...], Decoding] = {}
+
+
+def find_decoding(model: PreTrainedModel) -> Decoding:
+    """How to decode a model; tried once for all models of one configuration, and reported once if it is slow.
+
+    Raises BadAddress, one line, if no way gives the log-probabilities of a plain forward pass.
+    """
+    if (known := _found.get(model)) is not None:
+        return known
+    kind = (type(model).__name__, str(model.dtype), model.device.type, model.config.to_json_string(use_diff=False))
+    if kind not in _found_by_config:
+        least = _EXACT if model.dtype == torch.float32 else _ALMOST
+        with in_float32(model), torch.no_grad():
+            decoding = _found_by_config[kind] = _try_out(model, least)
+        if decoding.state != "shared":
+            how = "each token computes the whole text again"
+            if decoding.state == "own":
+                how = "one prompt after the other, each computed once a rollout"
+            warnings.warn(f"{model.name_or_path} samples slowly, {how}: {decoding.reason}", stacklevel=2)
+    decoding = _found[model] = _found_by_config[kind]
+    return decoding
+
+
+def _try_out(model: PreTrainedModel, least: float) -> Decoding:
+    try:
+        trial = _Trial(model, least)
+    except (torch.OutOfMemoryError, BadAddress):
+        raise
+    except Exception as error:  # a foreign model can do anything
+        raise refusal(model.name_or_path, f"its forward pass fails, {_one_line(error)}") from error
+    reason = ""
+    for state, run in trial.ways.items():
+        try:
+            wrong, most = trial.wrong(run())
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            reason = reason or _one_line(error)
+            continue
+        # where rounding flips a choice of experts, recomputing the text does not agree with itself either
+        if not wrong or wrong <= 4 * trial.wrong(trial.ways["none"]())[0]:
+            return Decoding(state, reason, trial.tolerance, *trial.bytes)
+        reason = reason or f"with a shared prompt log-probabilities are off by {most:.2g}"
+    raise refusal(model.name_or_path, reason)
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+
+
+def refusal(name: str | None, reason: str) -> BadAddress:
+    """Why the model of an address cannot be a policy, and what else to try."""
+    return BadAddress(f"policy {name!r}: {reason}; if vLLM runs it, vllm:{name} samples from it")
+
+
+class _Trial:
+    """Two prompts, two rows of each, and their log-probabilities by a plain forward pass.
+
+    ways: by state, from the fastest on, what gives the logits (rows, steps, vocabulary)
+    bytes: that a token and a row take, once the shared way ran
+    tolerance: nats that rounding explains
+    Raises BadAddress if a token changes what is before it.
+    """
+
+    def __init__(self, model: PreTrainedModel, least: float) -> None:
+        self._model, self.bytes = model, (0.0, 0.0)
+        self._prompts = [some_tokens(model, length).astype(np.int32) for length in _LENGTHS]
+        self._row = torch.tensor([1, 0, 1, 0], device=model.device)
+        self._tokens = torch.from_numpy(some_tokens(model, 4, _STEPS)).to(model.device)
+        self._plain = torch.stack([self._forward(i)[0] for i in range(4)])
+        together = torch.stack([self._forward(i, copies=2)[0] for i in range(4)])
+        rounding = float(self._differences(together).median())
+        exact = least * max(1.0, float(self._plain.std().nan_to_num())) + 8 * rounding
+        self.tolerance = exact if model.dtype == torch.float32 else _ROUNDED
+        later = torch.stack([self._forward(i, last=self._tokens[i, -1] + 1)[0] for i in range(4)])
+        if self.wrong(later)[0] > later[..., 0].numel() / 4:
+            reason = "a token changes the probabilities of those before it, as in an encoder: it is no causal model"
+            raise refusal(model.name_or_path, f"{type(model).__name__}: {reason}")
+        self.ways: dict[State, Callable[[], torch.Tensor]] = {
+            "shared": self._shared,
+            "own": lambda: self._generated(cached=True),
+            "none": lambda: self._generated(cached=False),
+        }
+
+    def wrong(self, logits: torch.Tensor) -> tuple[int, float]:
+        """How many of the distributions are not those of a plain pass, and the largest difference, in nats."""
+        differences = self._differences(logits)
+        return int((differences > self.tolerance).sum()), float(differences.max())
+
+    def _differences(self, logits: torch.Tensor) -> torch.Tensor:
+        return differences(logits, self._plain)
+
+    def _forward(self, row: int, copies: int = 1, last: torch.Tensor | None = None) -> torch.Tensor:
+        """(copies, steps, vocabulary) of one row alone, with another last token."""
+        prompt = torch.from_numpy(self._prompts[int(self._row[row])].astype(np.int64)).to(self._model.device)
+        ids = torch.cat([prompt, self._tokens[row]])[None].repeat(copies, 1)
+        if last is not None:
+            ids[:, -1] = last
+        logits: torch.Tensor = self._model(input_ids=ids, **accepted(self._model, use_cache=False)).logits
+        return logits[:, -_STEPS - 1 : -1]
+
+    def _shared(self) -> torch.Tensor:
+        model, tokens = self._model, self._tokens
+        computed = compute_prompts(model, self._prompts, self._row, 0)
+        self.bytes = state_bytes(computed.cache, len(_LENGTHS), max(_LENGTHS))
+        rows, place = SharedRows(model, computed), torch.arange(4, device=model.device)
+        logits = self._plain.clone()
+        for step in range(_STEPS):
+            logits[place, step] = rows.logits.to(logits.dtype)
+            if step == _STEPS // 2:  # the rows of the long prompt end, and with them go the columns of padding
+                kept = leaving_order(self._row[place] == 0)
+                rows.keep(kept)
+                place = place[kept]
+            rows.step(tokens[place, step])
+        return logits
+
+    def _generated(self, *, cached: bool) -> torch.Tensor:
+        logits = torch.empty_like(self._plain)
+        for number, prompt in enumerate(self._prompts):
+            own, seen = self._tokens[self._row == number], list[torch.Tensor]()
+
+            def take(logits: torch.Tensor, own: torch.Tensor = own, seen: list[torch.Tensor] = seen) -> torch.Tensor:
+                seen.append(logits)
+                return own[:, len(seen) - 1]
+
+            generate_rows(self._model, prompt, len(own), _STEPS, take, cached=cached)
+            logits[self._row == number] = torch.stack(seen, dim=1).to(logits.dtype)
+        return logits
+
+
+def some_tokens(model: PreTrainedModel, *shape: int) -> npt.NDArray[np.int64]:
+    """Token ids of this shape, from the middle of the vocabulary: those at its ends may mean images."""
+    size = int(model.config.get_text_config(decoder=True).vocab_size)
+    return np.random.default_rng(list(shape)).integers(size // 4, max(size // 4 + 1, size // 2), shape)
+
+
+def differences(logits: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """The largest difference of log-probabilities of each distribution, in nats. Weights that give no numbers differ
+    from nothing."""
+    ours, theirs = (values.float().log_softmax(-1).nan_to_num() for values in (logits, others))
+    return (ours - theirs).abs().amax(-1)
+
+
+@contextlib.contextmanager
+def in_float32(model: PreTrainedModel) -> Iterator[None]:
+    """The same weights in float32 within the block, where memory holds them: 16 bits round too much to tell a wrong
+    state from a right one."""
+    halves = [part for part in (*model.parameters(), *model.buffers()) if part.dtype in (torch.float16, torch.bfloat16)]
+    size = 4 * sum(part.numel() for part in halves)
+    if getattr(model, "is_quantized", False) or size > 0.5 * free_memory(model.device):
+        halves = []
+    kept = [part.data for part in halves]
+    try:
+        for part in halves:
+            part.data = part.data.float()
+        with torch.autocast(model.device.type, enabled=False):
+            yield
+    finally:
+        for part, data in zip(halves, kept, strict=True):
+            part.data = data
