@@ -3,11 +3,11 @@
     python -m bench.formulas_noise measure --laws 0-99 -o noise.jsonl
     python -m bench.formulas_noise report noise.jsonl
 
-Law k is drawn by seed k: a product of powers, a sum of two terms, a saturation, a decay, a wave, a root or a logarithm of
-one to three columns, beside one column that it does not have. Each term of a sum has at least a fifth of the target's
-deviation. Columns are uniform in 1..5 or .5..3, or log-uniform in 1..100. Even laws have noise of 5% of the target's
-deviation, odd ones of 5% of each value. A fifth of the rows is held out, as `evo fit` does. Close: the recommended row has
-the law's size, after the simplification that the front has, within 3 nodes. A measurement that was stopped continues.
+Law k is drawn by seed k: a product of powers, a sum of two terms, a saturation, a decay, a wave, a root or a logarithm
+of one to three columns, beside one column that it does not have. Each term has at least a fifth of the deviation of the
+sum. Columns are uniform in 1..5 or .5..3, or log-uniform in 1..100. Even laws have noise of 5% of the target's
+deviation, odd ones of 5% of each value. A fifth of the rows is held out, as `evo fit` does. Close: the recommended row
+has the law's size, simplified as the front is, within 3 nodes. A measurement that was stopped continues.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def measure_one(seed: int, rows: int, evaluations: int, loss: str | None) -> dic
 def report(path: Path) -> Iterator[str]:
     """A Markdown table: close, larger and smaller rows by the kind of noise."""
     rows = read_rows(path)
-    yield "| noise | laws | close | larger | smaller | a row of the front is close | median R2 without noise | CPU s a fit |"
+    yield "| noise | laws | close | larger | smaller | close rows in the front | R2 without noise | CPU s a fit |"
     yield "|---|---|---|---|---|---|---|---|"
     for kind in ("additive", "share", "all"):
         these = [row for row in rows if kind in (row["noise"], "all")]

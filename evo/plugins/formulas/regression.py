@@ -244,8 +244,8 @@ def select_pairs(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
     ones = target.root / np.linalg.norm(target.root)
     design, goal = columns * target.root, target.z * target.root
     design = design - np.outer(design @ ones, ones)
-    length = np.linalg.norm(design, axis=1, keepdims=True)
-    design = design / np.where(length > 1e-9 * np.linalg.norm(columns * target.root, axis=1, keepdims=True), length, 1e300)
+    before, after = (np.linalg.norm(each, axis=1, keepdims=True) for each in (columns * target.root, design))
+    design = design / np.where(after > 1e-9 * before, after, 1e300)
     along, gram = design @ goal, design @ design.T
     with np.errstate(all="ignore"):
         first, second = along[:, None], along[None]
