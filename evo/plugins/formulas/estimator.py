@@ -130,9 +130,11 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
                 loss=self.loss,
             )
         if self.front_.best is not None and self.loss == "squared":
-            use = "loss='relative' suits them"
             line = describe_errors(
-                self.front_.best, rows, goal, weights, "y", relative=use, weigh="give large values small sample_weight"
+                *(self.front_.best, rows, goal, weights, "y"),
+                relative="loss='relative' suits them",
+                weigh="give large values small sample_weight",
+                span=False,
             )
             if line:
                 warnings.warn(line, stacklevel=2)

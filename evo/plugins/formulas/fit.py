@@ -378,6 +378,7 @@ def advise(fit: SavedFit, parts: SplitTable) -> SavedFit:
         fit.target,
         relative="fit with --loss relative",
         weigh="give large values small weights with --weights COLUMN",
+        span=True,
     )
     return replace(fit, advice=line)
 

@@ -20,9 +20,10 @@ _EXACT = 1e-9
 
 
 def describe_errors(
-    row: FrontRow, x: Array, y: Array, weights: Array | None, target: str, *, relative: str, weigh: str
+    row: FrontRow, x: Array, y: Array, weights: Array | None, target: str, *, relative: str, weigh: str, span: bool
 ) -> str:
-    """One line if errors grow with the value, or if the target spans two powers of ten or more; "" otherwise.
+    """One line if errors grow with the value, or, with `span`, if the target spans two powers of ten or more; ""
+    otherwise.
 
     x: (n, d); y: (n,); weights: (n,) of the squared errors
     relative, weigh: what to do, as the end of a sentence, about a target without and with a 0 in it
@@ -40,7 +41,7 @@ def describe_errors(
             f"The errors grow with {target}: their median is {grown[0]:.3g} in the third of the rows with the smallest "
             f"values and {grown[1]:.3g} in that with the largest. If they are a share of the value, {remedy}."
         )
-    if least > 0 and largest >= _SPAN * least and bool((y > 0).all() or (y < 0).all()):
+    if span and least > 0 and largest >= _SPAN * least and bool((y > 0).all() or (y < 0).all()):
         decades = math.log10(largest / least)
         return (
             f"{target} spans {decades:.1f} powers of ten, and its largest values decide the fit. If errors are a share "

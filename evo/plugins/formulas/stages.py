@@ -33,7 +33,7 @@ from evo.plugins.formulas.terms import (
 _COMMON = ("identity", "reciprocal", "exp", "sqrt", "inverse sqrt", "square", "tanh")
 _MOST_SHAPED = 8
 """Columns whose shapes are fitted, those that explain most of the target by a cubic."""
-_MOST_PAIRED, _MOST_TERMS = 3, 150
+_MOST_PAIRED, _MOST_TERMS = 2, 150
 """Targets on which all pairs of terms are compared, and terms of a target."""
 _EARLY = 4000
 """Evaluations for each column up to three, from which shapes are fitted before selections."""

@@ -12,6 +12,7 @@ from evo.cli import invoke
 from evo.plugins.formulas import command, fit, table
 from evo.plugins.formulas.fit import begin_fit, load_fit, run_fit
 from evo.plugins.formulas.table import read_table
+from evo.plugins.formulas.writing import to_sympy
 
 FEW = ["--evaluations", "300", "--plain"]
 
@@ -67,6 +68,28 @@ def test_a_law_is_found_saved_and_printed_in_every_form(energy, capsys):
     assert invoke(["fit", "show"]) == 0 and "energy-energy" in capsys.readouterr().out
     assert invoke(["fit", "show", "energy-energy", "--row", "99"]) == 2
     assert "has the rows 1 to" in capsys.readouterr().err
+
+
+NAMES = ("S", "N", "Q", "O", "beta", "gamma", "zeta", "test", "re", "sign", "exp", "max", "I", "E1", "lambda_", "abs")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sympy_reads_back_what_is_printed_with_any_name(here, capsys, name):
+    sympy = pytest.importorskip("sympy")
+    write(here / "data.csv", [name, "x", "y"], [[row[0], row[2], round(2.5 * row[0] + row[2], 3)] for row in ROWS])
+    guess = f"1.5*{name} + x/3 + exp({name})"
+    assert invoke(["fit", "data.csv", "-y", "y", "--name", "fit", "--guess", guess, "--evaluations", "20"]) == 0
+    capsys.readouterr()
+    assert invoke(["fit", "show", "fit", "--row", "all", "--as", "sympy"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    saved = load_fit("fit")[0]
+    symbols = {sympy.Symbol(name), sympy.Symbol("x")}
+    read = [sympy.sympify(line) for line in printed]
+    assert any(sympy.Symbol(name) in each.free_symbols for each in read)
+    for each, row in zip(read, saved.rows, strict=True):
+        assert each.free_symbols <= symbols
+        assert each == to_sympy(row.formula, row.names, real=False, digits=15)
+        assert float(each.subs({sympy.Symbol(name): 1.25, sympy.Symbol("x"): 3})) == pytest.approx(row([[1.25, 3]])[0])
 
 
 def test_one_seed_and_budget_give_one_front_and_a_resume_keeps_it(energy, capsys):
