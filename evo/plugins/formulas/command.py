@@ -22,8 +22,9 @@ from evo.errors import INTERRUPTED, BadInput
 from evo.plugins.formulas import fit as fits
 from evo.plugins.formulas.fit import FitSettings, SavedFit, SplitTable
 from evo.plugins.formulas.front import FrontRow
+from evo.plugins.formulas.search import LOSSES
 from evo.plugins.formulas.table import BadTable
-from evo.plugins.formulas.writing import latex_name
+from evo.plugins.formulas.writing import latex_name, write_sympy
 from evo.provenance import source_commit
 from evo.search.status import clock
 from evo.tui.child import can_show
@@ -35,7 +36,7 @@ PICTURES = (".png", ".svg", ".pdf")
 FORMS = ("table", "text", "latex", "sympy", "python", "json")
 FIXED = {
     **{key: f"--{key}" for key in ("target", "columns", "weights", "seed", "name")},
-    **{"test_share": "--test-share", "drop_missing": "--drop-missing", "header": "--no-header"},
+    **{"loss": "--loss", "test_share": "--test-share", "drop_missing": "--drop-missing", "header": "--no-header"},
 }
 """What a resumed fit keeps: settings, and their flags."""
 REASONS = {
@@ -73,7 +74,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     cls=GroupedCommand,
     sections={
         "Data": ("target", "columns", "weights", "test_share", "drop_missing", "header"),
-        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "seed"),
+        "Search": ("loss", "seconds", "evaluations", "max_size", "functions", "guesses", "units", "seed"),
         "Execution and output": ("name", "resume", "plot", "plain", "as_json"),
     },
     epilog="`evo fit show` lists the saved fits; `evo fit show NAME --row 3 --as python` prints a row.",
@@ -99,6 +100,12 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     flag_value=False,
     default=None,
     help="Read the first line as data, and name the columns x1, x2, ...",
+)
+@click.option(
+    "--loss",
+    type=click.Choice(LOSSES),
+    help="What is made small: the squared errors, or the squares of the errors as shares of the target.  "
+    "[default: squared]",
 )
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), help="Seconds of the search, at most. [default: 60]"
@@ -278,13 +285,15 @@ def print_fit(console: Console, fit: SavedFit, row: FrontRow | None) -> None:
     sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
     reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
     console.print(
-        f"{reason}; {seconds:.1f} s, {_count(evaluations, 'evaluation')}{sessions}.\n", soft_wrap=True, markup=False
+        f"{reason}; {seconds:.1f} s, {_count(evaluations, 'evaluation')}{sessions}.
+", soft_wrap=True, markup=False
     )
-    squared = fit.settings.loss in (None, "squared_error")
-    titles = ("", "row", "size", "RMSE" if squared else "loss", "score", "R2", "held-out R2", f"{fit.target} =")
+    known = {"squared": "RMSE", "relative": "relative RMSE", None: "loss"}
+    loss_title = known[fit.settings.known_loss]
+    titles = ("", "row", "size", loss_title, "score", "R2", "held-out R2", f"{fit.target} =")
     rows = []
     for k, each in enumerate(fit.rows):
-        loss = math.sqrt(each.loss) if squared else each.loss
+        loss = each.loss if fit.settings.known_loss is None else math.sqrt(each.loss)
         scores = (f"{loss:.4g}", f"{each.score:.3f}" if k else "-", number(each.r2), number(each.test_r2))
         mark = "*" if k == fit.best else ""
         rows.append((mark, str(k + 1), str(each.complexity), *scores, each.text()))
@@ -304,6 +313,8 @@ def remarks(fit: SavedFit, row: FrontRow) -> list[str]:
         warnings.append(f"It has no finite value on {row.undefined} held-out row{'s' if row.undefined > 1 else ''}.")
     if row.test_r2 is not None and row.r2 - row.test_r2 > max(0.25 * row.r2, 0.05):
         warnings.append("Its held-out R2 is far below its R2 on the fitted rows.")
+    if fit.advice and row is fit.recommended:
+        warnings.append(fit.advice)
     return warnings
 
 
@@ -402,7 +413,7 @@ def _show(name: str | None, row: str, form: str, plot: Path | None) -> None:
             click.echo(
                 f"{latex_name(saved.target)} = {each.latex(6)}" if form == "latex"
                 else each.python(name) if form == "python"
-                else str(each.sympy()) if form == "sympy"
+                else write_sympy(each.formula, each.names) if form == "sympy"
                 else each.equation
             )  # fmt: skip
 

@@ -8,6 +8,7 @@ model.equations_, model.sympy(), model.predict(X)
 
 from __future__ import annotations
 
+import datetime
 import functools
 import importlib.util
 import warnings
@@ -29,11 +30,14 @@ except ImportError as error:
 from evo.plugins.formulas.evaluation import Array
 from evo.plugins.formulas.front import FrontRow
 from evo.plugins.formulas.grammar import Formula, arity
+from evo.plugins.formulas.residuals import describe_errors
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_function
 from evo.plugins.formulas.search import search
 from evo.plugins.formulas.units import Dimension, parse_unit
 from evo.plugins.formulas.writing import plain_names, replace_names
 from problems.retired import NAMES, replace_hint
+
+_TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
 def _refuse_retired(init: Callable[..., None]) -> Callable[..., None]:
@@ -56,6 +60,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         If only one of the two is given, the other is + - * / or none. + and * are necessary
     maxsize: the most nodes of a formula
     max_evals: passes over the rows, the budget; timeout_in_seconds: ends the search too, if given
+    loss: "squared", or "relative": the mean square of the errors as shares of y, which must not be 0
     guesses: formulas to begin with, as text in the names of the columns (`x0`, `x1`, .. for an array), or as Formula,
         as those of the rows of another model's front
     random_state: one number gives the same formulas for the same rows and `max_evals`
@@ -72,6 +77,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         maxsize: int = 50,
         max_evals: int | None = 20_000,
         timeout_in_seconds: float | None = None,
+        loss: str = "squared",
         guesses: Sequence[str | Formula] = (),
         random_state: Any = None,
     ) -> None:
@@ -80,6 +86,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         self.maxsize = maxsize
         self.max_evals = max_evals
         self.timeout_in_seconds = timeout_in_seconds
+        self.loss = loss
         self.guesses = guesses
         self.random_state = random_state
 
@@ -102,6 +109,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
 
         Raises ValueError, one line, for parameters and rows that cannot be used.
         """
+        _refuse_times(X, y)
         given_x, given_y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, given_x, dtype=np.float64)
         names = self._names(variable_names)
@@ -119,7 +127,17 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
                 seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
                 guesses=[replace_names(g, dict(names)) if isinstance(g, str) else g for g in self.guesses],
                 sample_weight=weights,
+                loss=self.loss,
             )
+        if self.front_.best is not None and self.loss == "squared":
+            line = describe_errors(
+                *(self.front_.best, rows, goal, weights, "y"),
+                relative="loss='relative' suits them",
+                weigh="give large values small sample_weight",
+                span=False,
+            )
+            if line:
+                warnings.warn(line, stacklevel=2)
         return self
 
     def _names(self, given: Sequence[str] | None) -> list[tuple[str, str]]:
@@ -140,7 +158,10 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     # -- the fitted front ----------------------------------------------------------------------------------------------
 
     def get_best(self, index: int | None = None) -> FrontRow:
-        """The recommended row of the front, the shortest description of rows and formula, or the one at `index`."""
+        """The recommended row of the front, the shortest description of rows and formula, or the one at `index`.
+
+        `fit` holds no rows out, so a row's error is judged by the rows that it was fitted to.
+        """
         check_is_fitted(self, "front_")
         best = self.front_.best if index is None else self.front_[index]
         if best is None:
@@ -180,6 +201,30 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         import pandas
 
         return pandas.DataFrame(rows)
+
+
+def _refuse_times(X: Any, y: Any) -> None:
+    """Raises ValueError, one line that names what has times, or the column of a frame that has text, for numbers."""
+    columns = {f"column {name!r}": X[name] for name in X.columns} if hasattr(X, "columns") else {}
+    for name, values in {**(columns or {"X": X}), "y": y}.items():
+        array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+        cells = array.ravel().tolist() if array.dtype.kind in "OUT" else []
+        if array.dtype.kind in "mM" or any(isinstance(cell, _TIMES) or hasattr(cell, "to_timestamp") for cell in cells):
+            raise ValueError(
+                f"{name} has times, not numbers: give the seconds since the first, (t - t.iloc[0]).dt.total_seconds() "
+                "of a pandas column t, or leave it out"
+            )
+        text = next((cell for cell in cells if isinstance(cell, str) and not _is_number(cell)), None)
+        if name in columns and text is not None:
+            raise ValueError(f"{name} has text, such as {text!r}, not numbers: give it as numbers, or leave it out")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _merge_rows(x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:

@@ -19,16 +19,17 @@ from typing import Any
 import numpy as np
 
 from evo.plugins.formulas.evaluation import Array, evaluate, quiet
-from evo.plugins.formulas.front import Front, FrontRow
+from evo.plugins.formulas.front import Front, FrontRow, recommend
 from evo.plugins.formulas.grammar import Formula, FormulaError, parse
+from evo.plugins.formulas.ledger import EXACT
+from evo.plugins.formulas.residuals import describe_errors
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
-from evo.plugins.formulas.search import search
+from evo.plugins.formulas.search import LOSSES, search, weigh
 from evo.plugins.formulas.table import BadTable, DataTable, read_table
 from evo.plugins.formulas.units import base_units, parse_unit, write_dimension
 from evo.plugins.formulas.writing import replace_names
 from evo.whole_file import write_whole
 from problems.address import did_you_mean, name_few
-from problems.retired import FLAGS, replace_hint
 
 FORMAT = 1
 FOLDER = Path("fits")
@@ -40,7 +41,8 @@ SAVE_SECONDS = 1.0
 class FitSettings:
     """What decides a fit, besides its file.
 
-    units: `header`, or units by column as text; loss: of an earlier version, other than the squared error
+    units: `header`, or units by column as text
+    loss: of `search`, squared if it is None; files of earlier versions may have others, which are only printed
     target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
     out; the rest as in `search` and `read_table`
     """
@@ -60,6 +62,12 @@ class FitSettings:
     guesses: tuple[str, ...] = ()
     test_share: float = 0.2
 
+    @property
+    def known_loss(self) -> str | None:
+        """The loss as `search` names it; None if it was removed."""
+        name = {None: "squared", "squared_error": "squared"}.get(self.loss, self.loss)
+        return name if name in LOSSES else None
+
     def read(self, path: Path) -> SplitTable:
         """The rows of a file. Raises BadTable, also for settings of the search that do not suit them."""
         table = read_table(
@@ -72,6 +80,10 @@ class FitSettings:
             seed=self.seed,
         )
         parts = split(table, self.test_share, self.seed)
+        try:
+            weigh(table.y, None, self.known_loss or "squared")
+        except ValueError as error:
+            raise BadTable(f"--loss relative, target {table.target!r}: {error}") from None
         _check_search(self, table)
         return parts
 
@@ -92,6 +104,7 @@ class SavedFit:
 
     data: path, sha256 and rows of the file, the names and units of its columns, notes on what was changed
     best: the index of the recommended row; made_by: the version and command
+    advice: a line about the errors of the recommended row, "" if there is nothing to say
     """
 
     name: str
@@ -102,6 +115,7 @@ class SavedFit:
     sessions: tuple[FitSession, ...] = ()
     rows: tuple[FrontRow, ...] = ()
     best: int | None = None
+    advice: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,7 +141,8 @@ class SavedFit:
             "settings": asdict(self.settings),
             "sessions": [asdict(session) for session in self.sessions],
             "recommended": self.best,
-            "rows": [{"row": k, **{key: vars(row)[key] for key in _ROW}} for k, row in enumerate(self.rows, 1)],
+            "advice": self.advice,
+            "rows": [{"row": k, **_record_row(row)} for k, row in enumerate(self.rows, 1)],
         }
 
 
@@ -135,9 +150,14 @@ _ROW = ("complexity", "loss", "score", "r2", "test_r2", "undefined", "equation")
 """What the file holds of a row."""
 
 
+def _record_row(row: FrontRow) -> dict[str, Any]:
+    """A row as JSON, which has no infinite numbers: the score of a loss of 0 is null."""
+    return {key: vars(row)[key] for key in _ROW} | {"score": row.score if math.isfinite(row.score) else None}
+
+
 @dataclass(frozen=True)
 class SplitTable:
-    """The rows of a table that are fitted and those that are held out, (n, d) and (n,)."""
+    """The rows of a table that are fitted and those that are held out, (n, d) and (n,), with the table's weights."""
 
     table: DataTable
     x: Array
@@ -145,6 +165,7 @@ class SplitTable:
     weights: Array | None
     test_x: Array
     test_y: Array
+    test_weights: Array | None
 
 
 def split(table: DataTable, share: float, seed: int) -> SplitTable:
@@ -157,20 +178,22 @@ def split(table: DataTable, share: float, seed: int) -> SplitTable:
     test, train = np.sort(order[:held]), np.sort(order[held:])
     if float(np.ptp(table.y[train])) == 0:
         raise BadTable(f"the target {table.target!r} has the same value in all rows that are fitted")
-    weights = None if table.weights is None else table.weights[train]
-    return SplitTable(table, table.x[train], table.y[train], weights, table.x[test], table.y[test])
+    weights, test_weights = (None if table.weights is None else table.weights[rows] for rows in (train, test))
+    return SplitTable(table, table.x[train], table.y[train], weights, table.x[test], table.y[test], test_weights)
 
 
-def measure(formula: Formula, x: Array, y: Array) -> tuple[float | None, int]:
+def measure(formula: Formula, x: Array, y: Array, weights: Array | None = None) -> tuple[float | None, int]:
     """R2 of a formula on rows (n, d), and on how many it has no finite value. R2 is None if there are such rows, if
-    there is no row, or if y is constant."""
+    there is no row, or if y is constant. weights: (n,) of the squared errors"""
     if len(y) < 2 or float(np.ptp(y)) == 0:
         return None, 0
+    w = np.ones_like(y) if weights is None else weights
     with quiet():
         values = evaluate(formula, np.ascontiguousarray(x.T))
         undefined = int((~np.isfinite(values)).sum())
         largest = float(np.abs(y).max())  # squares of numbers near 1e154 overflow
-        r2 = 1 - float((((values - y) / largest) ** 2).mean()) / float((y / largest).var())
+        away = (y - float(w @ (y / w.sum()))) / largest
+        r2 = 1 - float(w @ ((values - y) / largest) ** 2) / float(w @ away**2)
     return (None, undefined) if undefined or not math.isfinite(r2) else (r2, 0)
 
 
@@ -216,7 +239,10 @@ def _fit_of(record: Mapping[str, Any]) -> SavedFit:
     names = tuple(record["data"]["names"])
 
     def read_row(row: Mapping[str, Any]) -> FrontRow:
-        return FrontRow(parse(row["equation"], names), names, **{key: row[key] for key in _ROW if key in row})
+        given = {key: row[key] for key in _ROW if key in row}
+        if given.get("score", 0.0) is None:
+            given["score"] = math.inf
+        return FrontRow(parse(row["equation"], names), names, **given)
 
     return SavedFit(
         str(record["name"]),
@@ -227,6 +253,7 @@ def _fit_of(record: Mapping[str, Any]) -> SavedFit:
         tuple(FitSession(**session) for session in record["sessions"]),
         tuple(map(read_row, record["rows"])),
         record["recommended"],
+        record.get("advice", ""),
     )
 
 
@@ -275,8 +302,11 @@ def begin_fit(
 def reopen_fit(fit: SavedFit) -> SplitTable:
     """The rows of a saved fit. Raises BadTable if its file has changed, and for settings that do not suit it."""
     path = Path(fit.data["path"])
-    if fit.settings.loss not in (None, "squared_error"):
-        raise BadTable(f"{fit.name} has the loss {fit.settings.loss}: {replace_hint(FLAGS, 'fit --loss')}")
+    if fit.settings.known_loss is None:
+        raise BadTable(
+            f"{fit.name} has the loss {fit.settings.loss}, which was removed; start a new fit, and give outliers a "
+            "small weight with --weights COLUMN"
+        )
     if hash_file(path) != fit.data["sha256"]:
         raise BadTable(f"{path} has changed since the fit {fit.name} read it; start a new fit")
     return fit.settings.read(path)
@@ -291,6 +321,8 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     settings = fit.settings
     seed = settings.seed + len(fit.sessions)
     guesses = [*(row.formula for row in fit.rows), *(_parse_guess(text, parts.table) for text in settings.guesses)]
+    loss = settings.known_loss or "squared"
+    test_weights = weigh(parts.test_y, parts.test_weights, loss)
     held_out: dict[Formula, tuple[float | None, int]] = {}
     saved = [0.0]
 
@@ -299,11 +331,13 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
         rows = []
         for row in front:
             if row.formula not in held_out:
-                held_out[row.formula] = measure(row.formula, parts.test_x, parts.test_y)
+                held_out[row.formula] = measure(row.formula, parts.test_x, parts.test_y, test_weights)
             r2, undefined = held_out[row.formula]
             rows.append(replace(row, test_r2=r2, undefined=undefined))
-        best = None if front.best is None else front.rows.index(front.best)
-        return replace(fit, sessions=(*fit.sessions, session), rows=tuple(rows), best=best)
+        best = recommend(rows, len(parts.y), EXACT)
+        return replace(
+            fit, sessions=(*fit.sessions, session), rows=tuple(rows), best=None if best is None else rows.index(best)
+        )
 
     def tick(front: Front) -> bool:
         now = current(front)
@@ -323,11 +357,30 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
         seed=seed,
         guesses=guesses,
         sample_weight=parts.weights,
+        loss=loss,
         callback=tick,
     )
-    ended = current(front)
+    ended = advise(current(front), parts)
     save_fit(ended, path)
     return ended
+
+
+def advise(fit: SavedFit, parts: SplitTable) -> SavedFit:
+    """The fit with what its errors show."""
+    if fit.recommended is None or fit.settings.known_loss != "squared":
+        return replace(fit, advice="")
+    weights = None if parts.weights is None or parts.test_weights is None else [parts.weights, parts.test_weights]
+    line = describe_errors(
+        fit.recommended,
+        np.vstack([parts.x, parts.test_x]),
+        np.concatenate([parts.y, parts.test_y]),
+        None if weights is None else np.concatenate(weights),
+        fit.target,
+        relative="fit with --loss relative",
+        weigh="give large values small weights with --weights COLUMN",
+        span=True,
+    )
+    return replace(fit, advice=line)
 
 
 def save_fit(fit: SavedFit, path: Path) -> None:

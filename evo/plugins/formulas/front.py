@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,11 @@ class FrontRow:
     """One formula of a front. Call it with X (n, d) for its values (n,).
 
     names: of the columns of X; equation: text of the grammar with all digits; complexity: nodes
-    loss: mean of the (weighted) squared errors on the training rows
-    r2: 1 - (weighted) squared error / variance of the target
+    loss: mean of the (weighted) squared errors on the training rows, or of their shares of the target's square
+    r2: 1 - loss / that of the best constant, whose weighted mean is the target's
     test_r2: on held-out rows, None without them, or if the formula has no finite value on `undefined` of them
-    score: PySR's, how much the log of the loss falls a node since the row above; 0 for the first
+    tail: kurtosis of its (weighted) errors, 3 for normal ones; large if few rows have most of the squared error
+    score: PySR's, how much the log of the loss falls a node since the row above; 0 for the first, inf for a loss of 0
     """
 
     formula: Formula
@@ -39,6 +41,7 @@ class FrontRow:
     test_r2: float | None = None
     undefined: int = 0
     score: float = 0.0
+    tail: float = field(default=3.0, compare=False)
 
     def __repr__(self) -> str:
         return f"FrontRow({self.text()!r}, complexity={self.complexity}, loss={self.loss:.4g})"
@@ -115,13 +118,31 @@ def freedom(formula: Formula, n: int) -> float:
 def recommend(rows: Sequence[FrontRow], n: int, rounding: float) -> FrontRow | None:
     """The smallest row whose description of n rows is as short as any: log-likelihood against constants and nodes
     (after BIC), where losses below this share of the variance count as equal, and so do descriptions that differ by
-    less than 2 ("not worth more than a bare mention": Kass and Raftery 1995)."""
+    less than 2 ("not worth more than a bare mention": Kass and Raftery 1995). A row that one of a third of its size
+    beats on held-out rows is left out.
+
+    Where few rows have most of the error, as with errors that are a share of the value, a mean of squares is as
+    uncertain as one of fewer normal errors: of 3 / kurtosis of the rows, by the median of the larger formulas."""
+    if not rows:
+        return None
     costs: list[tuple[float, FrontRow]] = []
-    for row in rows:
+    effective = n * min(1.0, 3 / statistics.median(row.tail for row in rows[len(rows) // 2 :]))
+    for row in _drop_beaten(rows):
         constants = len(row.formula.fitted)
         if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
             continue
         likelihood = math.log(max(1 - row.r2, rounding)) - 2 * math.log(freedom(row.formula, n))
-        costs.append((n * likelihood + (constants + 0.4 * row.complexity) * math.log(n), row))
+        costs.append((effective * likelihood + (constants + 0.6 * row.complexity) * math.log(n), row))
     least = min((cost for cost, _row in costs), default=0.0)
-    return next((row for cost, row in costs if cost < least + 2), rows[0] if rows else None)
+    return next((row for cost, row in costs if cost < least + 2), rows[0])
+
+
+def _drop_beaten(rows: Sequence[FrontRow]) -> list[FrontRow]:
+    """The rows that none of at most a third of their size beats on held-out rows; all rows if none were held out."""
+    held = [-math.inf if row.test_r2 is None else row.test_r2 for row in rows]
+
+    def is_beaten(row: FrontRow, reached: float) -> bool:
+        small = (r2 for other, r2 in zip(rows, held, strict=True) if 3 * other.complexity <= row.complexity)
+        return max(small, default=-math.inf) > reached
+
+    return [row for row, r2 in zip(rows, held, strict=True) if not is_beaten(row, r2)]

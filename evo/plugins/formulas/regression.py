@@ -19,7 +19,7 @@ import numpy as np
 from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.evaluation import Array, evaluate
 from evo.plugins.formulas.grammar import Formula, apply
-from evo.plugins.formulas.ledger import EXACT, Ledger
+from evo.plugins.formulas.ledger import EXACT, PASS_NODES, Ledger
 from evo.plugins.formulas.terms import LINKS, Link, monomial, weighted_sum
 
 _MOST_KEPT = 20_000
@@ -230,6 +230,44 @@ def select_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
     if best is not None and best.loss <= EXACT * ledger.variance:
         places = [terms.index(t) for t in best.terms]
         remove_terms(ledger, target, best.terms, columns[places])
+    return best
+
+
+def select_pairs(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array) -> Sum | None:
+    """Of all sums of two terms the best one of each size, if it is better than those of smaller sizes; with an
+    intercept and without.
+
+    A selection that adds one term at a time misses log(a) + b wherever a third term is close to the sum. All products
+    of two columns count as passes over so many nodes: a product and a sum each, and half of them by symmetry.
+    """
+    ledger.spend(max(1.0, len(terms) ** 2 / PASS_NODES))
+    ones = target.root / np.linalg.norm(target.root)
+    design, goal = columns * target.root, target.z * target.root
+    design = design - np.outer(design @ ones, ones)
+    before, after = (np.linalg.norm(each, axis=1, keepdims=True) for each in (columns * target.root, design))
+    design = design / np.where(after > 1e-9 * before, after, 1e300)
+    along, gram = design @ goal, design @ design.T
+    with np.errstate(all="ignore"):
+        first, second = along[:, None], along[None]
+        gains = (first * first + second * second - 2 * first * second * gram) / (1 - gram * gram)
+    gains[~(np.abs(gram) < 1 - 1e-9)] = 0.0
+    sizes = np.add.outer(*[np.array([term.size for term in terms])] * 2)
+    best: Sum | None = None
+    most = 0.0
+    for size in np.unique(sizes):
+        of_size = np.where(sizes == size, gains, 0.0)
+        place = int(of_size.argmax())
+        if of_size.flat[place] <= most * (1 + 1e-9):
+            continue
+        most = float(of_size.flat[place])
+        chosen = list(divmod(place, len(terms)))
+        fitted = fit_sum(ledger, target, [terms[k] for k in chosen], columns[chosen])
+        if fitted is not None and (best is None or fitted.loss < best.loss):
+            best = fitted
+        rooted = columns[chosen] * target.root
+        alone = np.linalg.lstsq(rooted.T, target.z * target.root, rcond=None)[0]
+        ledger.spend(1)
+        _add_sum(ledger, target, [terms[k] for k in chosen], columns[chosen], np.append(alone, 0.0))
     return best
 
 

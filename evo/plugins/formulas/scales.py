@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array, mean_squared_error
+from evo.plugins.formulas.evaluation import Array, evaluate, mean_squared_error
 from evo.plugins.formulas.grammar import Formula, apply, constant, variable
 from evo.plugins.formulas.simplify import leaf, simplify
 
@@ -81,6 +81,12 @@ class ScaledRows:
 
     def loss(self, formula: Formula) -> float:
         """The mean of the (weighted) squared errors of a formula of the table, in the units of the search."""
-        return mean_squared_error(
-            rescale(formula, [0] * len(self.columns), -self.target), self.given, self.y, self.weights
-        )
+        return mean_squared_error(self._rescaled(formula), self.given, self.y, self.weights)
+
+    def errors(self, formula: Formula) -> Array:
+        """The errors (n,) whose mean square is the loss."""
+        errors: Array = evaluate(self._rescaled(formula), self.given) - self.y
+        return errors if self.weights is None else errors * np.sqrt(self.weights)
+
+    def _rescaled(self, formula: Formula) -> Formula:
+        return rescale(formula, [0] * len(self.columns), -self.target)

@@ -25,6 +25,10 @@ from evo.plugins.formulas.scales import ScaledRows
 from evo.plugins.formulas.simplify import prune, simplify
 from evo.plugins.formulas.stages import Stages
 
+LOSSES = ("squared", "relative")
+"""What a search makes small: the mean squared error, or the mean square of the errors as shares of the target."""
+NEAREST = 1e-12
+"""A target of a smaller share of the largest one counts as 0, of which no error is a share."""
 MOST_ROWS = 1000
 """Rows that a search works on; more are sampled, and the front is fitted to all at the end."""
 Callback = Callable[[Front], bool | None]
@@ -42,6 +46,7 @@ def search(
     seed: int = 0,
     guesses: Sequence[str | Formula] = (),
     sample_weight: npt.ArrayLike | None = None,
+    loss: str = "squared",
     callback: Callback | None = None,
 ) -> Front:
     """Search formulas of the columns of X that give y.
@@ -52,16 +57,19 @@ def search(
     seconds, evaluations: the budget, what ends first
     guesses: formulas to begin with, as text or Formula
     sample_weight: (n,) of the squared errors
+    loss: of LOSSES
 
     One seed gives one front if `evaluations` ends the search. Raises ValueError, one line, for unusable rows, and
     FormulaError for a guess that is no formula.
     """
     begun, rules = time.monotonic(), rules or FormulaRules(read_functions(DEFAULT_FUNCTIONS))
-    table, goal, weights = check_rows(X, y, sample_weight)
+    table, goal, given = check_rows(X, y, sample_weight)
+    weights = weigh(goal, given, loss)
     names = tuple(names) if names is not None else tuple(f"x{i}" for i in range(1, table.shape[1] + 1))
     if len(names) != table.shape[1]:
         raise ValueError(f"there are {len(names)} names for {table.shape[1]} columns")
     every = used = ScaledRows.of(table, goal, weights)
+    unit = float(f"1e{every.target}") ** 2 if loss == "squared" else _mean_weight(every.y, given)
     if len(goal) > MOST_ROWS:
         used = every.take(np.sort(np.random.default_rng(seed).choice(len(goal), MOST_ROWS, replace=False)))
     starts = [each if isinstance(each, Formula) else parse(each, names) for each in guesses]
@@ -76,7 +84,7 @@ def search(
         def tick() -> None:
             nonlocal shown
             shown = time.monotonic()
-            front = _make_front(ledger, used, names)
+            front = _make_front(ledger, used, names, unit)
             if callback is not None and callback(replace(front, seconds=time.monotonic() - begun)):
                 raise SearchEnded("callback")
 
@@ -91,7 +99,7 @@ def search(
             Stages(ledger, random.Random(seed)).run([used.enter(each) for each in starts])
         except SearchEnded as end:
             stopped = str(end)
-        front = _make_front(ledger, every, names, polish=True)
+        front = _make_front(ledger, every, names, unit, polish=True)
         return replace(front, seconds=time.monotonic() - begun, stopped=stopped)
 
 
@@ -115,11 +123,37 @@ def check_rows(
     return table, goal, weights / weights.mean()
 
 
+def weigh(y: Array, weights: Array | None, loss: str) -> Array | None:
+    """The weights (n,) of the squared errors under a loss: those given, over the square of the target and with mean 1
+    if it is relative. Raises ValueError, one line, for another loss, and for a relative one of targets that are 0."""
+    if loss not in LOSSES:
+        raise ValueError(f"there is no loss {loss!r}; there is {' and '.join(LOSSES)}")
+    if loss == "squared":
+        return weights
+    size = np.abs(y) / max(float(np.abs(y).max(initial=0)), 1e-300)
+    near = int((size < NEAREST).sum())
+    if near:
+        raise ValueError(
+            f"a relative loss needs targets other than 0, and {near} of {len(y)} rows {'has' if near == 1 else 'have'} "
+            "0 or almost 0: leave them out, or keep the squared loss"
+        )
+    shares = (1.0 if weights is None else weights) / size**2
+    return np.asarray(shares / shares.mean(), dtype=np.float64)
+
+
+def _mean_weight(y: Array, weights: Array | None) -> float:
+    """By what a loss with the weights of `weigh` is multiplied to be the mean square of errors as shares of y."""
+    return float(np.average(1 / y**2, weights=weights))
+
+
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def _make_front(ledger: Ledger, data: ScaledRows, names: tuple[str, ...], polish: bool = False) -> Front:
-    """The front of what the ledger holds. polish: fit the formulas to the rows of `data`, and round constants
+def _make_front(ledger: Ledger, data: ScaledRows, names: tuple[str, ...], unit: float, polish: bool = False) -> Front:
+    """The front of what the ledger holds.
+
+    unit: of the losses that rows show, in losses of the search; polish: fit the formulas to the rows of `data`, and
+    round constants
 
     A row stays if it lowers loss / freedom**2 (generalised cross-validation), as constants without use do not, and if
     no smaller row fits to rounding.
@@ -138,11 +172,20 @@ def _make_front(ledger: Ledger, data: ScaledRows, names: tuple[str, ...], polish
     for formula, loss in sorted(candidates, key=lambda each: (each[0].size, each[1])):
         error = loss / freedom(formula, n) ** 2
         if error < least and rounding < lowest > loss:
-            fall = math.log(lowest / max(loss, 1e-300)) / (formula.size - rows[-1].complexity) if rows else 0.0
+            fall = math.inf if loss == 0 else math.log(lowest / loss)
+            score = fall / (formula.size - rows[-1].complexity) if rows else 0.0
             least, lowest, r2 = error, loss, 1 - loss / ledger.variance
-            text, shown = write(formula, names), loss * float(f"1e{data.target}") ** 2
-            rows.append(FrontRow(formula, names, text, formula.size, shown, r2, score=fall))
+            shown, tail = loss * unit, _kurtosis(data.errors(formula))
+            row = FrontRow(formula, names, write(formula, names), formula.size, shown, r2, score=score, tail=tail)
+            rows.append(row)
     return Front(tuple(rows), names, recommend(rows, n, EXACT), math.ceil(ledger.spent))
+
+
+def _kurtosis(errors: Array) -> float:
+    """The mean fourth power over the square of the mean square, 3 if all are 0."""
+    squares = (errors / max(float(np.abs(errors).max()), 1e-300)) ** 2
+    mean = float(squares.mean())
+    return float((squares**2).mean()) / mean**2 if mean > 0 else 3.0
 
 
 def _polish(formula: Formula, data: ScaledRows, rounding: float) -> Formula:

@@ -25,6 +25,7 @@ from evo.plugins.formulas.terms import (
     other_bases,
     polynomial_terms,
     power,
+    simple_terms,
     split_terms,
     waves,
 )
@@ -32,6 +33,8 @@ from evo.plugins.formulas.terms import (
 _COMMON = ("identity", "reciprocal", "exp", "sqrt", "inverse sqrt", "square", "tanh")
 _MOST_SHAPED = 8
 """Columns whose shapes are fitted, those that explain most of the target by a cubic."""
+_MOST_PAIRED, _MOST_TERMS = 2, 150
+"""Targets on which all pairs of terms are compared, and terms of a target."""
 _EARLY = 4000
 """Evaluations for each column up to three, from which shapes are fitted before selections."""
 
@@ -78,13 +81,14 @@ class Stages:
             (set(), self._fit_spans),
             ({g.DIV}, self._fit_derived),
             ({g.DIV}, self._fit_rationals),
+            (set(), self._select_pairs),
             (set(), partial(self._select, most=60)),
             (set(), partial(self._select, most=250)),
             (set(), self._select_special),
             (set(), partial(self._select, most=700, targets_most=6)),
         ]
         affordable = ledger.most >= _EARLY * min(3, len(indices))
-        stages.insert(4 if affordable else -1, ({g.MUL}, self._fit_shapes))
+        stages.insert(5 if affordable else -1, ({g.MUL}, self._fit_shapes))
         for needs, stage in stages:
             if needs <= set(functions):
                 stage()
@@ -200,6 +204,18 @@ class Stages:
         for place in sorted(range(len(targets)), key=lambda k: reached[k])[:targets_most]:
             terms = library(targets[place].indices, self._functions, most)
             self._select_from(place, terms)
+            self._ledger.stop_if_exact()
+
+    def _select_pairs(self) -> None:
+        """Sums of two simple terms, on the targets that are best so far and y itself."""
+        targets, reached = self._targets, self._reached
+        order = sorted(range(len(targets)), key=lambda k: (not targets[k].is_plain, reached[k]))
+        for place in order[:_MOST_PAIRED]:
+            terms, matrix = self._columns.matrix(simple_terms(targets[place].indices, self._functions)[:_MOST_TERMS])
+            selected = r.select_pairs(self._ledger, targets[place], terms, matrix) if len(terms) > 1 else None
+            if selected is not None:
+                self._seeds.append((place, selected.terms))
+                reached[place] = min(reached[place], selected.loss)
             self._ledger.stop_if_exact()
 
     def _select_special(self) -> None:

@@ -231,10 +231,22 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
     return list(terms)
 
 
+def simple_terms(indices: Sequence[int], functions: Iterable[int]) -> list[Formula]:
+    """Powers, logarithms and other functions of one column, and products of powers of two, for sums of two terms."""
+    allowed = set(functions)
+    exponents = (1, 2, 3, 0.5, -0.5, -1, -2) if g.DIV in allowed else (1, 2, 3, 0.5)
+    terms = [monomial({i: e}) for e in exponents for i in indices]
+    terms += [apply(f, variable(i)) for i in indices for f in (g.LOG, g.EXP, g.SIN, g.COS) if f in allowed]
+    terms += [apply(g.EXP, apply(g.NEG, variable(i))) for i in indices if g.EXP in allowed]
+    powers = [pair for pair in (*_PAIR_POWERS, *_INVERSE_POWERS) if g.DIV in allowed or min(pair) > 0]
+    return terms + [monomial({i: a, j: b}) for a, b in powers for i, j in combinations(indices, 2)]
+
+
 _PAIR_POWERS = (
     *((1, 1), (1, -1), (-1, 1), (2, 1), (1, 2), (2, -1), (-1, 2), (1, -2), (-2, 1)),
     *((2, -2), (-2, 2), (2, 2)),
 )
+_INVERSE_POWERS = ((-1, -1), (-1, -2), (-2, -1), (-2, -2))
 _TRIPLE_SIGNS = ((1, 1, 1), (1, 1, -1), (1, -1, 1), (-1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
 
 

@@ -103,6 +103,31 @@ def to_sympy(formula: Formula, names: Sequence[str], real: bool = True, digits: 
     )
 
 
+def write_sympy(formula: Formula, names: Sequence[str]) -> str:
+    """The formula as text that `sympy.sympify` reads back, numbers with 15 significant digits.
+
+    A name that sympy has a meaning for, as S, N, I and beta, is written as Symbol('S'). Raises ImportError without
+    sympy.
+    """
+    from sympy.printing.str import StrPrinter
+
+    class Printer(StrPrinter):  # type: ignore[misc]
+        def _print_Symbol(self, symbol: Any) -> str:
+            return f"Symbol({symbol.name!r})" if _has_meaning(symbol) else str(symbol.name)
+
+    return str(Printer().doprint(to_sympy(formula, names, real=False, digits=15)))
+
+
+def _has_meaning(symbol: Any) -> bool:
+    """Whether sympy reads the symbol's name as anything but the symbol."""
+    import sympy
+
+    try:
+        return bool(sympy.sympify(symbol.name) != symbol)
+    except (sympy.SympifyError, TypeError, AttributeError, SyntaxError):
+        return True
+
+
 def _sympy_number(sympy: Any, value: float, digits: int) -> Any:
     named = {"pi": sympy.pi, "e": sympy.E}.get(g.write_number(value, True))
     if named is not None:

@@ -13,6 +13,7 @@ from evo.plugins.formulas import command, fit, table
 from evo.plugins.formulas.command import _count
 from evo.plugins.formulas.fit import begin_fit, load_fit, run_fit
 from evo.plugins.formulas.table import read_table
+from evo.plugins.formulas.writing import to_sympy
 
 FEW = ["--evaluations", "300", "--plain"]
 
@@ -68,6 +69,28 @@ def test_a_law_is_found_saved_and_printed_in_every_form(energy, capsys):
     assert invoke(["fit", "show"]) == 0 and "energy-energy" in capsys.readouterr().out
     assert invoke(["fit", "show", "energy-energy", "--row", "99"]) == 2
     assert "has the rows 1 to" in capsys.readouterr().err
+
+
+NAMES = ("S", "N", "Q", "O", "beta", "gamma", "zeta", "test", "re", "sign", "exp", "max", "I", "E1", "lambda_", "abs")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sympy_reads_back_what_is_printed_with_any_name(here, capsys, name):
+    sympy = pytest.importorskip("sympy")
+    write(here / "data.csv", [name, "x", "y"], [[row[0], row[2], round(2.5 * row[0] + row[2], 3)] for row in ROWS])
+    guess = f"1.5*{name} + x/3 + exp({name})"
+    assert invoke(["fit", "data.csv", "-y", "y", "--name", "fit", "--guess", guess, "--evaluations", "20"]) == 0
+    capsys.readouterr()
+    assert invoke(["fit", "show", "fit", "--row", "all", "--as", "sympy"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    saved = load_fit("fit")[0]
+    symbols = {sympy.Symbol(name), sympy.Symbol("x")}
+    read = [sympy.sympify(line) for line in printed]
+    assert any(sympy.Symbol(name) in each.free_symbols for each in read)
+    for each, row in zip(read, saved.rows, strict=True):
+        assert each.free_symbols <= symbols
+        assert each == to_sympy(row.formula, row.names, real=False, digits=15)
+        assert float(each.subs({sympy.Symbol(name): 1.25, sympy.Symbol("x"): 3})) == pytest.approx(row([[1.25, 3]])[0])
 
 
 def test_one_seed_and_budget_give_one_front_and_a_resume_keeps_it(energy, capsys):
@@ -127,7 +150,12 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", ROWS, ["-y", "y", "--delimiter", ";"], "fit --delimiter was removed; name the delimiter in"),
         ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
         ("a,b,y", ROWS, ["-y", "y", "--functions", "foo"], "there is no function 'foo'"),
-        ("a,b,y", ROWS, ["-y", "y", "--loss", "huber(1)"], "fit --loss was removed; give outliers a small weight"),
+        (
+            "a,b,y",
+            ROWS,
+            ["-y", "y", "--loss", "huber(1)"],
+            "Invalid value for '--loss': 'huber(1)' is not one of 'squared', 'relative'",
+        ),
         ("a,b,y", ROWS, ["-y", "y", "--policy", "scripted:gp"], "fit --policy was removed; no policy was shown"),
         ("a,b,y", [[*row[:2], f"{row[2]}e200"] for row in ROWS], ["-y", "y"], "largest number of y is 6e+200; write"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "q=m"], "--units 'q=m': write header, or NAME=UNIT,..."),
@@ -266,7 +294,10 @@ def test_a_fit_of_an_earlier_version_opens_and_resumes(energy, capsys):
     capsys.readouterr()
     assert invoke(["fit", "show", "old"]) == 0 and "loss  score        R2" in capsys.readouterr().out
     assert invoke(["fit", "--resume", "old"]) == 2
-    assert "old has the loss huber(1.0): fit --loss was removed" in capsys.readouterr().err
+    assert (
+        "old has the loss huber(1.0), which was removed; start a new fit, and give outliers a small"
+        in capsys.readouterr().err
+    )
     capsys.readouterr()
     assert invoke(["fit", "list"]) == 2
     assert "fit list was removed; evo fit show without a name lists the fits" in capsys.readouterr().err

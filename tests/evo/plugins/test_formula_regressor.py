@@ -131,6 +131,37 @@ def test_a_parameter_that_is_gone_says_what_replaces_it(name):
         evo.FormulaRegressor(**{name: {}})
 
 
+TIMES = np.arange("2026-01-01", "2026-03-02", dtype="datetime64[D]")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        lambda pandas: TIMES,
+        lambda pandas: pandas.Series(TIMES).dt.tz_localize("UTC"),
+        lambda pandas: TIMES - TIMES[0],
+        lambda pandas: pandas.period_range("2026-01", periods=60, freq="M"),
+        lambda pandas: pandas.Series(TIMES.tolist(), dtype=object),  # dates of the standard library
+    ],
+    ids=["datetimes", "with a zone", "differences", "periods", "dates"],
+)
+def test_times_are_refused_by_the_name_of_their_column(times):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "when": times(pandas)})
+    with pytest.raises(
+        ValueError, match=r"^column 'when' has times, not numbers: give the seconds since the first, .*$"
+    ):
+        fitted().fit(frame, LAW)
+    with pytest.raises(ValueError, match="^y has times"):
+        fitted().fit(X, frame["when"])
+    with pytest.raises(ValueError, match="^X has times"):
+        fitted().fit(frame[["when"]].to_numpy(), LAW)
+    seconds = frame.assign(when=np.arange(60.0))
+    assert fitted(max_evals=20).fit(seconds, LAW).n_features_in_ == 2
+    with pytest.raises(ValueError, match="^column 'when' has text, such as '2026-01-01', not numbers: .*$"):
+        fitted().fit(frame.assign(when=TIMES.astype(str)), LAW)
+
+
 def test_names_that_formulas_cannot_write_are_replaced_with_a_warning():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a-b", "lambda"])
