@@ -285,8 +285,7 @@ def print_fit(console: Console, fit: SavedFit, row: FrontRow | None) -> None:
     sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
     reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
     console.print(
-        f"{reason}; {seconds:.1f} s, {_count(evaluations, 'evaluation')}{sessions}.
-", soft_wrap=True, markup=False
+        f"{reason}; {seconds:.1f} s, {_count(evaluations, 'evaluation')}{sessions}.\n", soft_wrap=True, markup=False
     )
     known = {"squared": "RMSE", "relative": "relative RMSE", None: "loss"}
     loss_title = known[fit.settings.known_loss]
