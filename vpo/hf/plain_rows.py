@@ -2,7 +2,7 @@
 
 For models whose state cannot be copied from one row to several, or is wrong for prompts of unequal length. Where
 that is wrong too, every token computes the whole text again. Slower: a prompt is computed once a row, and each prompt
-is a batch of its own.
+is a separate batch.
 """
 
 from __future__ import annotations
