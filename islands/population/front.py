@@ -13,7 +13,7 @@ from problems.answer_sets import best_set
 WEIGHTINGS = 64
 
 
-class Front:
+class IslandFront:
     """Ordinals, the oldest first; of equal reward vectors the oldest alone. One leaves only for another that dominates
     it: neither the cap nor a fitter answer in its cell takes the best of one goal out of it."""
 

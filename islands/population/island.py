@@ -9,7 +9,7 @@ import numpy as np
 
 from islands.population.archive import GridArchive
 from islands.population.columns import Columns
-from islands.population.front import Front
+from islands.population.front import IslandFront
 from islands.population.indexed_set import IndexedSet
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e12
@@ -26,7 +26,7 @@ class Island:
     def __init__(self, columns: Columns, archive: GridArchive) -> None:
         self.columns = columns
         self.archive = archive
-        self.front = Front(columns)
+        self.front = IslandFront(columns)
         self.members: IndexedSet[int] = IndexedSet()
         self.migrants: set[int] = set()
         self.generation = 0
