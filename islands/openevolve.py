@@ -264,9 +264,9 @@ def score_of(program: OpenEvolveProgram, problem: Problem) -> Score | None:
     Metrics are what OpenEvolve's evaluator returned. Its marks of failure (`error`, `timeout`) make a failed candidate;
     so does a metric that is not a finite number."""
     numbers = {name: float(value) for name, value in program.metrics.items() if _finite(value)}
-    if isinstance(told := program.metrics.get(FITNESS), str | bool):  # which OpenEvolve takes for a number
+    if isinstance(combined := program.metrics.get(FITNESS), str | bool):  # which OpenEvolve takes for a number
         with suppress(ValueError):
-            numbers |= {FITNESS: float(told)} if math.isfinite(float(told)) else {}
+            numbers |= {FITNESS: float(combined)} if math.isfinite(float(combined)) else {}
     count, given = len(problem.objectives), [name for name in problem.objectives if name in numbers]
     for name in (*problem.objectives, FITNESS):
         value = program.metrics.get(name)

@@ -354,15 +354,12 @@ class OpenEvolveProblem(FilesProblem):
             return evaluation.fail(stage, value["raised"])
         evaluation.stages += 1
         evaluation.texts.pop("error", None)
-        for kept, given in (
-            (evaluation.metrics, value["metrics"]),
-            (evaluation.flags, value["flags"]),
-            (evaluation.texts, value["texts"]),
-        ):
-            for other in (evaluation.metrics, evaluation.flags):
-                for name in given:
-                    other.pop(name, None)  # a name has the kind that it had last
-            kept.update(given)
+        for name in (*value["metrics"], *value["flags"]):  # a number may become a flag
+            evaluation.metrics.pop(name, None)
+            evaluation.flags.pop(name, None)
+        evaluation.metrics |= value["metrics"]
+        evaluation.flags |= value["flags"]
+        evaluation.texts |= value["texts"]
         if evaluation.stages > 1 and "error" not in self._asked():  # OpenEvolve merges stages without it
             evaluation.metrics.pop("error", None)
         evaluation.artifacts.update(value["artifacts"])

@@ -85,7 +85,7 @@ def run(stage: str, program: str, text: str) -> dict[str, Any]:
     flags: dict[str, bool] = {}
     texts: dict[str, str] = {}
     for name, value in metrics.items():
-        number = _number(float(value) if name == "combined_score" and _is_told(value) else value)
+        number = _number(float(value) if name == "combined_score" and _is_numeric_text(value) else value)
         if _is_flag(value) and name != "combined_score":
             flags[str(name)] = bool(value)
         elif number is not None:
@@ -102,7 +102,7 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or (of_numpy and value.dtype.kind == "b")
 
 
-def _is_told(value: Any) -> bool:
+def _is_numeric_text(value: Any) -> bool:
     """Whether it is the text of a number."""
     try:
         return isinstance(value, str) and float(value) is not None
