@@ -11,13 +11,13 @@ import pytest
 from modules import PACKAGES, ROOT, calls_of, find_circles, public_classes, yields_within_reads
 
 BUDGETS = {
-    "evo": 22_300,
-    "evo/plugins": 10_000,
-    "vpo": 9_850,
-    "islands": 5_850,
-    "problems": 10_800,
-    "tests": 32_000,
-    "bench": 5_120,
+    "evo": 23_300,
+    "evo/plugins": 10_550,
+    "vpo": 10_600,
+    "islands": 6_000,
+    "problems": 11_250,
+    "tests": 36_100,
+    "bench": 5_350,
 }
 """Lines of Python a folder; those of evo are without evo/plugins."""
 RESULT_LINES = 2_500
