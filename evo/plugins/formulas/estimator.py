@@ -205,11 +205,16 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
 
 def _refuse_times(X: Any, y: Any) -> None:
     """Raises ValueError, one line that names what has times, or the column of a frame that has text, for numbers."""
-    columns = {f"column {name!r}": X[name] for name in X.columns} if hasattr(X, "columns") else {}
+    try:
+        columns = {f"column {name!r}": X[name] for name in X.columns}
+    except AttributeError:  # no frame
+        columns = {}
     for name, values in {**(columns or {"X": X}), "y": y}.items():
-        array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+        array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
         cells = array.ravel().tolist() if array.dtype.kind in "OUT" else []
-        if array.dtype.kind in "mM" or any(isinstance(cell, _TIMES) or hasattr(cell, "to_timestamp") for cell in cells):
+        if array.dtype.kind in "mM" or any(
+            isinstance(cell, _TIMES) or type(cell).__name__ == "Period" for cell in cells
+        ):
             raise ValueError(
                 f"{name} has times, not numbers: give the seconds since the first, (t - t.iloc[0]).dt.total_seconds() "
                 "of a pandas column t, or leave it out"
