@@ -2,7 +2,7 @@
 # numba 0.68.1, numpy 2.4.6, 2026-11-28
 # Behaviour: in compiled code `a**b` of two integers is an integer: 2**-1 is 0. Python gives 0.5 and NumPy raises an
 # error for arrays.
-# One would have guessed: 0.5, as numba follows Python for division, where 1/2 is 0.5.
+# One would have guessed: 0.5, as in Python.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
