@@ -19,6 +19,11 @@ _NODE_FREEDOM = 0.3
 """Degrees of freedom that a node uses, because its place and function were chosen by the same rows. It matters for few
 rows. Chosen on eight tables and generated formulas (see bench/results/formulas.md)."""
 
+_NODE_COST = 0.6
+"""Of a node in the recommendation, in constants; chosen on laws 1000-1099 of bench/formulas_noise.py."""
+_LEAST_SHARE = 0.2
+"""Of the rows that count in the recommendation, however few of them have the error."""
+
 
 @dataclass(frozen=True)
 class FrontRow:
@@ -122,17 +127,18 @@ def recommend(rows: Sequence[FrontRow], n: int, rounding: float) -> FrontRow | N
     beats on held-out rows is left out.
 
     Where few rows have most of the error, as with errors that are a share of the value, a mean of squares is as
-    uncertain as one of fewer normal errors: of 3 / kurtosis of the rows, by the median of the larger formulas."""
+    uncertain as one of fewer normal errors: of 3 / kurtosis of the rows, by the median of the larger formulas, and of
+    at least _LEAST_SHARE, so that one outlier does not hide all rows."""
     if not rows:
         return None
     costs: list[tuple[float, FrontRow]] = []
-    effective = n * min(1.0, 3 / statistics.median(row.tail for row in rows[len(rows) // 2 :]))
+    effective = n * max(_LEAST_SHARE, min(1.0, 3 / statistics.median(row.tail for row in rows[len(rows) // 2 :])))
     for row in _drop_beaten(rows):
         constants = len(row.formula.fitted)
         if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
             continue
         likelihood = math.log(max(1 - row.r2, rounding)) - 2 * math.log(freedom(row.formula, n))
-        costs.append((effective * likelihood + (constants + 0.6 * row.complexity) * math.log(n), row))
+        costs.append((effective * likelihood + (constants + _NODE_COST * row.complexity) * math.log(n), row))
     least = min((cost for cost, _row in costs), default=0.0)
     return next((row for cost, row in costs if cost < least + 2), rows[0])
 

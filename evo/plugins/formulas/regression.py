@@ -250,7 +250,7 @@ def select_pairs(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
     with np.errstate(all="ignore"):
         first, second = along[:, None], along[None]
         gains = (first * first + second * second - 2 * first * second * gram) / (1 - gram * gram)
-    gains[~(np.abs(gram) < 1 - 1e-9)] = 0.0
+    gains = np.where(np.isfinite(gains) & (np.abs(gram) < 1 - 1e-9), gains, 0.0)
     sizes = np.add.outer(*[np.array([term.size for term in terms])] * 2)
     best: Sum | None = None
     most = 0.0

@@ -138,7 +138,8 @@ def weigh(y: Array, weights: Array | None, loss: str) -> Array | None:
             "0 or almost 0: leave them out, or keep the squared loss"
         )
     shares = (1.0 if weights is None else weights) / size**2
-    return np.asarray(shares / shares.mean(), dtype=np.float64)
+    total = float(shares.sum())  # 0 without rows, or if all weights are 0
+    return np.asarray(shares * (len(y) / total if total else 1.0), dtype=np.float64)
 
 
 def _mean_weight(y: Array, weights: Array | None) -> float:

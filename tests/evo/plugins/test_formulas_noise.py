@@ -45,7 +45,7 @@ def test_a_row_that_a_third_of_its_size_beats_on_held_out_rows_is_not_recommende
 def test_errors_of_a_few_rows_justify_fewer_nodes():
     """Of 200 rows: 7 nodes and 2 constants more cost (.6*7 + 2)*log(200) = 32.8, and each row gains log(.010/.007) less
     2*log(.9855/.965), .315: 63 in all of normal errors, 13 of those with a kurtosis of 15."""
-    for tail, chosen in ((3.0, 1), (2.0, 1), (15.0, 0)):
+    for tail, chosen in ((3.0, 1), (2.0, 1), (15.0, 0), (600.0, 0)):
         rows = [row(SMALL, 0.990, tail=tail), row(LARGE, 0.993, tail=tail)]
         assert recommend(rows, 200, 1e-13) is rows[chosen]
 
@@ -96,6 +96,8 @@ def test_weights_of_a_loss():
     assert weigh(np.array([1.0, -2.0]), None, "relative").tolist() == pytest.approx([1.6, 0.4])
     assert weigh(np.array([1.0, -2.0]), np.array([1.0, 4.0]), "relative").tolist() == pytest.approx([1.0, 1.0])
     assert weigh(np.array([1.0, 0.0]), None, "squared") is None
+    assert weigh(np.array([1.0, 2.0]), np.zeros(2), "relative").tolist() == [0, 0]
+    assert weigh(np.empty(0), None, "relative").size == 0  # none held out
     for bad in ([1.0, 0.0], [1.0, 1e-13]):
         with pytest.raises(ValueError, match="1 of 2 rows has 0 or almost 0"):
             weigh(np.array(bad), None, "relative")
