@@ -15,7 +15,7 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.start import OpenRun
 from evo.search.problem_run import ProblemRun
-from evo.search.status import SearchStatus, remedy_of_repeats
+from evo.search.status import LACKING, SearchStatus, remedy_of_repeats
 from evo.search.stop import INTERRUPTED, Stop, StopReason
 from evo.values import as_dict, target_value
 from islands.browse import failed_candidates
@@ -23,7 +23,7 @@ from islands.errors import DatabaseUnavailable, RunBusy
 from islands.runs import format_errors
 from islands.store import Store
 from islands.training import checkpoints
-from islands.types import OF_ROLLOUTS
+from islands.types import OF_ROLLOUTS, REPLIES
 from problems.objectives import is_lower, seeded_objectives
 
 REASONS = 5
@@ -180,8 +180,11 @@ def _describe_unscored(open_run: OpenRun) -> dict[str, Any] | None:
     reasons = Counter({reason: count for reason, count in found if " answers found: " not in reason})  # unreadable
     reasons.update({failure.error: failure.count for failure in failed_candidates(store, run, REASONS)})
     remedy = "look at a reply and at the scorer's feedback (evo show); name another model if its replies are poor"
+    lacking = {reason: count for reason, kind in REPLIES.items() if (count := status.errors[kind])}
     if status.repeats > failed:
         remedy = remedy_of_repeats(open_run.operators[0].policy) or remedy
+    elif not status.answers and lacking:
+        _, remedy = LACKING[max(lacking, key=lacking.__getitem__)]
     elif not status.answers and open_run.operators[0].answers > 1:
         remedy = "ask for one answer a reply: --answers 1"
     if status.repeats:
