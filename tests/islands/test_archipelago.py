@@ -119,9 +119,9 @@ class Naive:
     def migrate(self, rate):
         moves = []
         for i in range(ISLANDS):
-            ranked = sorted(self.members[i], key=self.key, reverse=True)
-            for m in ranked[: max(1, int(len(ranked) * rate))]:
-                if (m, i) in self.migrants or not self.valid[m]:
+            own = [m for m in self.members[i] if (m, i) not in self.migrants]
+            for m in sorted(own, key=self.key, reverse=True)[: max(1, int(len(own) * rate))]:
+                if not self.valid[m]:
                     continue
                 for target in ((i + 1) % ISLANDS, (i - 1) % ISLANDS):
                     if m not in self.members[target] and (target, m) not in moves:
