@@ -295,7 +295,8 @@ class Server:
         """Whether this body was refused, perhaps as a fault of the template, for its system message: the next one holds
         it in the user's. Other requests in flight may be refused for the same after that."""
         first, *rest = body.get("messages") or [{}]
-        refused = error.status_code in (400, 422, 500) and _SYSTEM.search(words(error))
+        other = _FILTERED.search(words(error)) or read_overflow(error) is not None
+        refused = error.status_code in (400, 422, 500) and _SYSTEM.search(words(error)) and not other
         if not rest or first.get("role") != "system" or not refused or refused_parameter(error, body.keys() - _NEEDED):
             return False
         self._folds_system = True

@@ -214,6 +214,13 @@ def test_a_temperature_that_a_model_refuses_is_not_left_out() -> None:
         assert asked(server, temperature=1.0)[0][0].text
 
 
+def test_a_filter_that_speaks_of_the_system_prompt_is_one() -> None:
+    said = "The system prompt was filtered by our content management policy"
+    with completion_server(engine="", refuses={"messages": said}) as server:
+        (group,) = asked(server)
+        assert group[0].text == "" and len(server.requests) == 1
+
+
 @pytest.mark.parametrize("text", ["", None])
 def test_what_a_filter_keeps_back_is_an_empty_rollout(text: str | None) -> None:
     with completion_server(engine="") as server:
