@@ -354,7 +354,7 @@ def _read_csv(path: Path, header: bool) -> _File:
         heads = [" ".join(cell.split()) for cell in cells]
         if delimiter == " " and heads[-1] == "":
             heads.pop()
-        named_rows = header and not data and _widths(lines, delimiter) == {len(heads) + 1}
+        named_rows = header and not data and _names_rows(_cells_of(sample, delimiter))
         heads = [""] * named_rows + heads  # as R writes row names
         if len(heads) == 1:
             raise BadTable(f"a fit needs a target and a variable: {path} has only one column, {heads[0][:60]!r}")
@@ -390,11 +390,11 @@ def _find_delimiter(sample: Sequence[str]) -> str:
     for named_rows in (False, True):  # the header of a table with names of rows may be a cell shorter
         for delimiter in _DELIMITERS:
             try:
-                widths = _widths_of(sample, delimiter)
+                rows = _cells_of(sample, delimiter)
             except csv.Error:
                 continue
-            head, below = (widths or [0])[0], set(widths[1:])
-            fits = {head + 1} == below and head > 1 if named_rows else below <= {head}
+            head = len(rows[0]) if rows else 0
+            fits = head > 1 and _names_rows(rows) if named_rows else {len(row) for row in rows} <= {head}
             if fits and head > most and not (delimiter == " " and most > 1):
                 best, most = delimiter, head
         if most > 1:
@@ -402,17 +402,19 @@ def _find_delimiter(sample: Sequence[str]) -> str:
     return best
 
 
-def _widths_of(lines: Sequence[str], delimiter: str) -> list[int]:
-    """The number of cells of each line that has any."""
+def _cells_of(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """The cells of each line that has any."""
     if delimiter == " ":
         lines = [re.sub(r"\s+#.*", "", line) for line in lines]
     rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-    return [len([cell for cell in row if cell or delimiter != " "]) for row in rows if any(map(str.strip, row))]
+    return [[cell for cell in row if cell or delimiter != " "] for row in rows if any(map(str.strip, row))]
 
 
-def _widths(lines: Sequence[str], delimiter: str) -> set[int]:
-    """Those of all lines but the first."""
-    return set(_widths_of(lines, delimiter)[1:])
+def _names_rows(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether all rows have a cell more than the header, and not merely a delimiter at their end."""
+    head, *below = rows
+    longer = {len(row) for row in below} == {len(head) + 1}
+    return longer and any(row[-1].strip() for row in below)
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:

@@ -86,6 +86,11 @@ def test_a_header_that_is_a_cell_shorter_means_row_names(read, delimiter, names)
     assert table.names == ("dose", "age") and table.x[:, 0].tolist() == DOSE
 
 
+def test_a_delimiter_at_the_end_of_each_row_is_no_name_of_a_row(read):
+    table = read(lines("dose,age,response", DOSE, AGE, [f"{value}," for value in RESPONSE]))
+    assert table.names == ("dose", "age") and table.x[:, 0].tolist() == DOSE and table.y.tolist() == RESPONSE
+
+
 def test_a_frame_printed_as_text_is_read(read):
     frame = pd.DataFrame({"dose": DOSE, "age": AGE, "response": RESPONSE})
     table = read(frame[frame.age != 32].to_string())
