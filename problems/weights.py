@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from problems.address import did_you_mean
@@ -18,8 +19,11 @@ def parse_weights(text: str) -> dict[str, float] | str:
     found: dict[str, float] = {}
     for part in text.split(","):
         name, equals, number = (piece.strip() for piece in part.rpartition("="))
-        value = finite(number)
-        if not equals or not name or value is None or value < 0 or name in found:
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or not name or not 0 <= value < math.inf or name in found:
             raise BadAddress(
                 f"--weights {text}: {part.strip()!r} is not an objective with a number of at least 0; "
                 f"as in gold=3,diamond=1, or {SPREAD}"
