@@ -1,0 +1,293 @@
+"""Weights chosen after training: which policies have answers for weightings that nobody named before
+(bench/results/preferences.md).
+
+    python -m bench.preferences train DIR        # the policies, one directory each; a finished one is skipped
+    python -m bench.preferences search DIR       # evo compare, a comparison a training seed, in DIR/search.db
+    python -m bench.preferences sample DIR       # 30 answers a maze without evolution
+    python -m bench.preferences tables DIR
+
+Every step continues where it was stopped. --set large does the same for the 13x13 mazes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.evaluation.evaluate import sample_answers
+from evo.stats import mean_interval, paired_difference, write_difference
+from islands.browse import candidates_table
+from islands.comparisons import runs_named
+from islands.store import Store
+from problems.maze.board import rewards_of
+from problems.maze.optimum import fewest_steps
+from problems.maze.problem import TOLERANCE, MazeProblem
+from problems.maze.sets import problem_set
+from problems.scoring import Scorer
+from vpo.policies.registry import load_policy
+from vpo.scalarize import dirichlet_weights
+
+Floats = npt.NDArray[np.float64]
+SINGLE, CHAINS = ("--prompts", "18", "--answers", "1"), ("--prompts", "6", "--answers", "3")
+COMMON = "--rollouts 16 --betas 0.9 0.95 --warm-up 10 --token-budget 4096 --steps 120 --plain --keep 1 --save-every 1000"
+GOLD = {"completion": 0.1, "gold": 0.7, "diamond": 0.1, "safety": 0.1}
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a method's policies are trained: learning rate and KL were swept on maze:train/900-999
+    (bench/results/maze.md). seeds: of its trainings"""
+
+    name: str
+    lr: str
+    kl: str = "0.01"
+    size: tuple[str, ...] = SINGLE
+    weights: str = ""
+    seeds: int = 5
+
+    @property
+    def key(self) -> str:
+        return self.name + "-gold" * bool(self.weights)
+
+    @property
+    def answers(self) -> int:
+        return int(self.size[-1])
+
+
+ONE_USER = ",".join(f"{name}={weight}" for name, weight in GOLD.items())
+METHODS = (
+    Method("vpo", "2.5e-4", size=CHAINS),
+    Method("grpo", "1.25e-4"),
+    Method("max_at_k", "2.5e-4"),
+    Method("random_weighting", "1.25e-4", seeds=3),
+    Method("multi_rlvr", "2.5e-4", kl="0", size=CHAINS, seeds=3),
+    Method("grpo", "1.25e-4", weights=ONE_USER, seeds=3),
+    Method("max_at_k", "2.5e-4", weights=ONE_USER, seeds=3),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """start: the policy from which training starts; learn, judge: mazes; horizons: iterations of 3 answers"""
+
+    start: str
+    learn: str
+    judge: str
+    methods: tuple[Method, ...]
+    horizons: tuple[int, ...] = (10, 30, 100)
+    samples: int = 30
+
+
+MAIN = METHODS[:3]
+PLANS = {
+    "test": Plan("embedded:base", "maze:train/0-899", "maze:test/0-49", METHODS),
+    "large": Plan("DIR/large-start", "maze:large-train/0-899", "maze:large/0-29", MAIN, (10, 30, 60)),
+}
+
+
+def policies(plan: Plan, folder: Path) -> Iterator[tuple[Method, int, Path]]:
+    """Every training of the plan: its method, seed and directory."""
+    for method in plan.methods:
+        for seed in range(method.seeds):
+            yield method, seed, folder / f"{method.key}-{seed}"
+
+
+def train(plan: Plan, folder: Path) -> None:
+    for method, seed, path in policies(plan, folder):
+        if (path / "config.json").exists():
+            continue
+        start = plan.start.replace("DIR", str(folder))
+        new = [method.name, plan.learn, "--policy", start, *COMMON.split(), *method.size, "--lr", method.lr]
+        new += ["--kl", method.kl, "--seed", str(seed), "-o", str(path)]
+        new += ["--weights", method.weights] if method.weights else []
+        run("train", *(["--resume", str(path)] if path.exists() else new))
+
+
+def search(plan: Plan, folder: Path) -> None:
+    """One comparison a training seed, whose seed the searches have too."""
+    database = f"sqlite:///{folder}/search.db"
+    for seed in range(max(method.seeds for method in plan.methods)):
+        name = f"seed{seed}"
+        with Store.open(database) as store:
+            known = {run.comparison for run in store.runs()}
+        if name in known:
+            run("resume", name, "--db", database, "--plain")
+            continue
+        arms = [f"base={plan.start.replace('DIR', str(folder))}"]
+        arms += [f"{method.key}={path}" for method, of, path in policies(plan, folder) if of == seed]
+        run(
+            *("compare", plan.judge, *(part for arm in arms for part in ("--arm", arm)), "--baseline", "none"),
+            *("--answers-per-iteration", "3", "--iterations", str(plan.horizons[-1]), "--seeds", "1"),
+            *("--seed", str(seed), "--name", name, "--db", database, "--plain"),
+        )
+
+
+def run(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "evo", *arguments], check=True)
+
+
+def sample(plan: Plan, folder: Path) -> None:
+    """Rewards (P, samples, d) of every policy in FOLDER/NAME.npy."""
+    problems = problem_set_of(plan.judge)
+    start = Method("base", "")
+    for method, seed, path in [*policies(plan, folder), (start, 0, Path(plan.start.replace("DIR", str(folder))))]:
+        stored = folder / f"sample-{method.key}-{seed}.npy"
+        if stored.exists():
+            continue
+        address = str(path) if path.exists() else plan.start
+        scorer, policy = Scorer(1), load_policy(address)
+        drawn = asyncio.run(_sample(policy, problems, method.answers, plan.samples, seed, scorer))
+        np.save(stored, np.stack([answers.rewards for answers in drawn.problems]))
+
+
+async def _sample(policy, problems, answers, total, seed, scorer):  # type: ignore[no-untyped-def]
+    try:
+        return await sample_answers(policy, problems, answers=answers, total=total, seed=seed, scorer=scorer)
+    finally:
+        await policy.close()
+        scorer.close()
+
+
+def problem_set_of(addresses: str) -> list[MazeProblem]:
+    name, _, span = addresses.partition("/")
+    first, last = map(int, span.split("-"))
+    return problem_set(name)[first : last + 1]
+
+
+def weightings(dimensions: int) -> Floats:
+    """(W, d): with four objectives all quarters but the mean, which is what most policies were trained on; else
+    Dirichlet(1)."""
+    if dimensions != 4:
+        return dirichlet_weights(64, dimensions, sampler="sobol", seed=0)
+    quarters = (parts for parts in itertools.product(range(5), repeat=4) if sum(parts) == 4)
+    return np.array([parts for parts in quarters if set(parts) != {1}]) / 4
+
+
+@cache
+def reachable(problem: MazeProblem) -> Floats:
+    """(K, d) every reward vector that some walk earns, for each outcome with the fewest steps."""
+    maze = problem.maze
+    outcomes = fewest_steps(maze).items()
+    return np.array([rewards_of(maze, counts[:-1], counts[-1], steps) for counts, steps in outcomes])
+
+
+def optima(plan: Plan, folder: Path) -> Floats:
+    """(P, W) the exact optimum of every maze under every weighting, kept in FOLDER/optima.npy."""
+    stored = folder / "optima.npy"
+    if not stored.exists():
+        problems = problem_set_of(plan.judge)
+        w = weightings(len(problems[0].objectives))
+        np.save(stored, np.stack([(reachable(problem) @ w.T).max(axis=0) for problem in problems]))
+    return np.asarray(np.load(stored))
+
+
+def best_values(plan: Plan, folder: Path) -> dict[tuple[str, str, int], Floats]:
+    """(method, budget, seed) -> (P, W) the best value of a stored answer under each weighting. budget: "sample" or the
+    iterations"""
+    w = weightings(len(problem_set_of(plan.judge)[0].objectives))
+    found: dict[tuple[str, str, int], Floats] = {}
+    for path in folder.glob("sample-*.npy"):
+        key, _, seed = path.stem.removeprefix("sample-").rpartition("-")
+        found[key, "sample", int(seed)] = (np.load(path) @ w.T).max(axis=1)
+    names = [problem.name for problem in problem_set_of(plan.judge)]
+    with Store.open(f"sqlite:///{folder}/search.db", read_only=True) as store:
+        for comparison in sorted({one.comparison for one in store.runs() if one.comparison}):
+            for one in runs_named(store, comparison):
+                best = {t: np.zeros((len(names), len(w))) for t in plan.horizons}
+                for line in candidates_table(store, one.id):
+                    values, row = w @ np.array(list(line.rewards.values())), names.index(line.problem)
+                    for t in plan.horizons:
+                        if (line.iteration or 0) < t:
+                            best[t][row] = np.maximum(best[t][row], values)
+                for t in plan.horizons:
+                    found[str(one.arm), str(t), int(comparison.removeprefix("seed"))] = best[t]
+    return found
+
+
+def tables(plan: Plan, folder: Path) -> None:
+    found, best = best_values(plan, folder), optima(plan, folder)
+    w = weightings(len(problem_set_of(plan.judge)[0].objectives))
+    methods = ["base", *dict.fromkeys(method.key for method in plan.methods)]
+    budgets = ["sample", *map(str, plan.horizons)]
+    groups = {"all": np.ones(len(w), dtype=bool), "near": w.max(axis=1) <= 0.5, "far": w.max(axis=1) >= 0.75}
+    if len(w[0]) == 4:
+        groups |= {"gold >= .5": w[:, 1] >= 0.5, "diamond >= .5": w[:, 2] >= 0.5}
+    measures = {
+        "pairs solved": lambda values: values >= best - TOLERANCE,
+        "share of the optimum": lambda values: values / best,
+    }
+    for title, measure in measures.items():
+        for group, chosen in groups.items():
+            per = {
+                (method, budget): np.stack(
+                    [measure(values)[:, chosen].mean(axis=1) for (m, b, _), values in sorted(found.items())
+                     if (m, b) == (method, budget)], axis=1)
+                for method in methods for budget in budgets
+                if any((m, b) == (method, budget) for m, b, _ in found)
+            }  # fmt: skip
+            print(f"\n## {title}, {group} ({int(chosen.sum())} weightings)\n")
+            print_table(per, methods, budgets)
+            print_differences(per, methods, budgets)
+    print_never(found, best, methods, str(plan.horizons[-1]))
+
+
+def print_table(per: dict[tuple[str, str], Floats], methods: Sequence[str], budgets: Sequence[str]) -> None:
+    """per: (P, S) of each method and budget"""
+    print("| method | " + " | ".join(budgets) + " |\n|" + "---|" * (len(budgets) + 1))
+    for method in methods:
+        cells = []
+        for budget in budgets:
+            if (method, budget) not in per:
+                cells.append("")
+                continue
+            values = per[method, budget]
+            interval = mean_interval(values, rate=True, crossed_seeds=values.shape[1] > 1)
+            cells.append(f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]")
+        print(f"| {method} | " + " | ".join(cells) + " |")
+
+
+def print_differences(per: dict[tuple[str, str], Floats], methods: Sequence[str], budgets: Sequence[str]) -> None:
+    """vpo minus each other trained method, corrected for all pairs of methods that are compared."""
+    others = [method for method in methods if method not in ("vpo", "base")]
+    print("\n| difference | " + " | ".join(budgets) + " |\n|" + "---|" * (len(budgets) + 1))
+    for other in others:
+        cells = []
+        for budget in budgets:
+            if not {("vpo", budget), (other, budget)} <= set(per):
+                cells.append("")
+                continue
+            found = paired_difference(
+                per["vpo", budget], per[other, budget], rate=True, crossed_seeds=True, comparisons=len(others)
+            )
+            text = write_difference(found, digits=3)
+            cells.append(f"**{text}**" if found.shown else text)
+        print(f"| vpo - {other} | " + " | ".join(cells) + " |")
+
+
+def print_never(found: dict[tuple[str, str, int], Floats], best: Floats, methods: Sequence[str], budget: str) -> None:
+    """The pairs of maze and weighting that a method solves in no training."""
+    print(f"\n## pairs that no training of a method solves after {budget} iterations, of {best.size}\n")
+    for method in methods:
+        solved = [values >= best - TOLERANCE for (m, b, _), values in found.items() if (m, b) == (method, budget)]
+        if solved:
+            print(f"- {method}: {int((~np.any(solved, axis=0)).sum())} ({len(solved)} trainings)")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.preferences")
+    parser.add_argument("step", choices=["train", "search", "sample", "tables"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--set", choices=sorted(PLANS), default="test")
+    given = parser.parse_args()
+    steps = {"train": train, "search": search, "sample": sample, "tables": tables}
+    steps[given.step](PLANS[given.set], given.folder.resolve())
