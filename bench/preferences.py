@@ -5,6 +5,7 @@
     python -m bench.preferences search DIR       # evo compare, a comparison a training seed, in DIR/search.db
     python -m bench.preferences sample DIR       # 30 answers a maze without evolution
     python -m bench.preferences tables DIR
+    python -m bench.preferences plot DIR -o docs/preferences.svg
 
 Every step continues where it was stopped. --set large does the same for the 13x13 mazes.
 """
@@ -18,7 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,9 @@ from vpo.scalarize import dirichlet_weights
 
 Floats = npt.NDArray[np.float64]
 SINGLE, CHAINS = ("--prompts", "18", "--answers", "1"), ("--prompts", "6", "--answers", "3")
-COMMON = "--rollouts 16 --betas 0.9 0.95 --warm-up 10 --token-budget 4096 --steps 120 --plain --keep 1 --save-every 1000"
+COMMON = (
+    "--rollouts 16 --betas 0.9 0.95 --warm-up 10 --token-budget 4096 --steps 120 --plain --keep 1 --save-every 1000"
+)
 GOLD = {"completion": 0.1, "gold": 0.7, "diamond": 0.1, "safety": 0.1}
 
 
@@ -191,9 +194,9 @@ def optima(plan: Plan, folder: Path) -> Floats:
     return np.asarray(np.load(stored))
 
 
-def best_values(plan: Plan, folder: Path) -> dict[tuple[str, str, int], Floats]:
+def best_values(plan: Plan, folder: Path, times: Sequence[int]) -> dict[tuple[str, str, int], Floats]:
     """(method, budget, seed) -> (P, W) the best value of a stored answer under each weighting. budget: "sample" or the
-    iterations"""
+    iterations, of which `times` are read"""
     w = weightings(len(problem_set_of(plan.judge)[0].objectives))
     found: dict[tuple[str, str, int], Floats] = {}
     for path in folder.glob("sample-*.npy"):
@@ -203,19 +206,19 @@ def best_values(plan: Plan, folder: Path) -> dict[tuple[str, str, int], Floats]:
     with Store.open(f"sqlite:///{folder}/search.db", read_only=True) as store:
         for comparison in sorted({one.comparison for one in store.runs() if one.comparison}):
             for one in runs_named(store, comparison):
-                best = {t: np.zeros((len(names), len(w))) for t in plan.horizons}
+                best = {t: np.zeros((len(names), len(w))) for t in times}
                 for line in candidates_table(store, one.id):
                     values, row = w @ np.array(list(line.rewards.values())), names.index(line.problem)
-                    for t in plan.horizons:
+                    for t in times:
                         if (line.iteration or 0) < t:
                             best[t][row] = np.maximum(best[t][row], values)
-                for t in plan.horizons:
+                for t in times:
                     found[str(one.arm), str(t), int(comparison.removeprefix("seed"))] = best[t]
     return found
 
 
 def tables(plan: Plan, folder: Path) -> None:
-    found, best = best_values(plan, folder), optima(plan, folder)
+    found, best = best_values(plan, folder, plan.horizons), optima(plan, folder)
     w = weightings(len(problem_set_of(plan.judge)[0].objectives))
     methods = ["base", *dict.fromkeys(method.key for method in plan.methods)]
     budgets = ["sample", *map(str, plan.horizons)]
@@ -283,11 +286,42 @@ def print_never(found: dict[tuple[str, str, int], Floats], best: Floats, methods
             print(f"- {method}: {int((~np.any(solved, axis=0)).sum())} ({len(solved)} trainings)")
 
 
+DRAWN = {"vpo": "VPO", "max_at_k": "Max@K", "grpo": "GRPO", "base": "untrained"}
+
+
+def plot(plan: Plan, folder: Path, output: Path) -> None:
+    """Pairs solved by iterations, a line a method, with the interval of bench.preferences tables as a band."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "preferences", "font.size": 9})
+    from matplotlib import pyplot as plt
+
+    times = sorted({*np.geomspace(1, plan.horizons[-1], 24).round().astype(int).tolist(), *plan.horizons})
+    found, best = best_values(plan, folder, times), optima(plan, folder)
+    figure, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
+    for color, (method, label) in zip(("C0", "C2", "C1", "C7"), DRAWN.items(), strict=True):
+        curve = []
+        for t in times:
+            solved = [(found[key] >= best - TOLERANCE).mean(axis=1) for key in found if key[:2] == (method, str(t))]
+            values = np.stack(solved, axis=1)
+            curve.append(mean_interval(values, rate=True, crossed_seeds=values.shape[1] > 1))
+        axes.plot(times, [point.mean for point in curve], color=color)
+        axes.fill_between(times, [p.low for p in curve], [p.high for p in curve], color=color, alpha=0.15, linewidth=0)
+        axes.annotate(label, (times[-1], curve[-1].mean), (4, 0), textcoords="offset points", color=color, va="center")
+    axes.set(xscale="log", xlabel="iterations of three answers", ylabel="trade-offs solved", ylim=(0, 1))
+    axes.set_xticks(shown := [1, 3, 10, 30, 100], [str(t) for t in shown])
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(output, metadata={"Date": None})
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.preferences")
-    parser.add_argument("step", choices=["train", "search", "sample", "tables"])
+    parser.add_argument("step", choices=["train", "search", "sample", "tables", "plot"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--set", choices=sorted(PLANS), default="test")
+    parser.add_argument("-o", "--output", type=Path, default=Path("docs/preferences.svg"))
     given = parser.parse_args()
     steps = {"train": train, "search": search, "sample": sample, "tables": tables}
+    steps["plot"] = partial(plot, output=given.output)
     steps[given.step](PLANS[given.set], given.folder.resolve())
