@@ -32,7 +32,9 @@ def parse_weights(text: str) -> dict[str, float] | str:
             value = float(number)
         except ValueError:
             value = math.nan
-        if not equals or not name or not 0 <= value < math.inf or name in found:
+        if name in found:
+            raise BadAddress(f"--weights {text}: {name} is named twice")
+        if not equals or not name or not 0 <= value < math.inf:
             raise BadAddress(
                 f"--weights {text}: {part.strip()!r} is not an objective with a number of at least 0; "
                 f"as in gold=3,diamond=1, or {SPREAD}"
@@ -130,7 +132,7 @@ def weigh_as_stored(problem: Problem, stored: Sequence[Objective]) -> Problem:
     """The problem under the weights that its objectives were stored with; itself if these are its own."""
     own = {one.name: one for one in problem.metrics or map(Objective, problem.objectives)}
     named = math.isclose(sum(one.weight for one in stored), 1.0)  # not so where a run is older than weights
-    if not named or all(_counts(own[one.name]) == _counts(one) for one in stored if one.name in own):
+    if not named or all(one.name in own and _counts(own[one.name]) == _counts(one) for one in stored):
         return problem
     return problem.weighted({one.name: one.weight for one in stored})
 
