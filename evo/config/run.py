@@ -52,6 +52,8 @@ def _weights(given: Any) -> Any:
             return dict(named)
     except BadAddress as error:
         raise ValueError(str(error).removeprefix(f"--weights {given}: ").removeprefix("weights: ")) from None
+    if isinstance(given, int):  # as it was called in settings of a training
+        raise ValueError("the number of random weightings of a training is `weightings`")
     if named != SPREAD:
         raise ValueError(f"expected numbers by objective, as in gold=3,diamond=1, or {SPREAD}")
     return named
@@ -146,8 +148,12 @@ class SearchTraining(TrainerSettings):
 
 
 def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A trainer's settings as they were stored, completed. max_staleness was called most_behind."""
-    return {"max_staleness" if key == "most_behind" else key: value for key, value in drop_retired(values).items()}
+    """A trainer's settings as they were stored, completed. max_staleness was called most_behind, and weightings
+    weights, which are a user's of the objectives now."""
+    values = {"max_staleness" if key == "most_behind" else key: value for key, value in drop_retired(values).items()}
+    if isinstance(values.get("weights"), int):
+        values["weightings"] = values.pop("weights")
+    return values
 
 
 class PromptConfig(StrictModel):
