@@ -8,6 +8,7 @@ would become a training signal. Only if the scorer still scores the seed is it a
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -181,9 +182,8 @@ class Problem(ABC):
         """The same problem judged by these weights of its objectives: the fitness is the weighted mean of the rewards,
         and the target is `target_under` them. weights: numbers of at least 0 by name; 0 for a name that is not there.
         Raises BadAddress for an unknown name, or weights that are none (problems.weights.order_weights)."""
-        from problems.weights import weigh  # it imports this module
-
-        return weigh(self, weights)
+        weighed: Problem = importlib.import_module("problems.weights").weigh(self, weights)  # it imports this module
+        return weighed
 
     def target_under(self, weights: Sequence[float]) -> float | None:
         """The fitness that solves the problem under weights of its objectives, None if it is unknown. weights: (d,) in

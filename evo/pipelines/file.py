@@ -222,7 +222,7 @@ def _check_inputs(stage: Stage, earlier: Mapping[str, Stage]) -> None:
         raise BadInput("problems: name problems")
     addresses = [*given.get("problems", ()), *given.get("evaluate", ())] if stage.kind != "report" else []
     named = [address for address in addresses if stage_named(address) is None]
-    problems = problems_at(named, 1, getattr(stage.settings, "weights", None))
+    problems = problems_at(named, 1, given.get("weights"))
     own = stage.settings.policy if stage.kind in ("train", "evaluate") else given.get("policy")
     policies = [own, *(arm["policy"] for arm in given.get("arms", {}).values())]
     for policy in [part for named in filter(None, policies) for part in split_policies(named)]:

@@ -188,7 +188,7 @@ class OpenEvolveProblem(FilesProblem):
             warnings.warn(told, stacklevel=3)
 
     def weighted(self, weights: Mapping[str, float]) -> Problem:
-        """As of any problem. Where a name is a metric of the initial program that is no objective, as those beside a
+        """As of any problem. Where a name is a metric of the initial program that is no objective, as those next to a
         combined_score are, the objectives are the metrics that are named."""
         if self.fault is not None or set(weights) <= set(self.objectives):
             return super().weighted(weights)

@@ -62,7 +62,7 @@ def test_two_objectives_are_a_weighted_mean_in_python_and_over_two_searches(own)
     assert frame.fitness.tolist() == pytest.approx(mean.tolist())
     search = evo.Search("own.py", weights="gain=1", iterations=8)
     with search:
-        told = search.tell(search.ask(), ["5"])
+        (told,) = search.tell(search.ask(), ["5"])
         assert told.fitness == 1.0
 
 
