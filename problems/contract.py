@@ -8,6 +8,7 @@ would become a training signal. Only if the scorer still scores the seed is it a
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -123,6 +124,8 @@ class Problem(ABC):
     source, licence: its origin and its terms in a few words; "" if unknown
     default_policy: the address of the policy that searches it where the user names none; "" for random edits
     fault: why the problem cannot be scored at all, None if it can; `score` raises it
+    user_weights: by objective, where a user named the weights of the fitness (`weighted`); None where the problem's own
+        fitness counts
     """
 
     name: str
@@ -141,6 +144,7 @@ class Problem(ABC):
     licence: str = ""
     default_policy: str = ""
     fault: ScorerFault | None = None
+    user_weights: Mapping[str, float] | None = None
 
     @abstractmethod
     def statement(self) -> str:
@@ -167,11 +171,24 @@ class Problem(ABC):
         return ""
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits, equal on every machine and path, that change when what decides the scores changes: the
-        scorer's files, the data set's line. By default of the class's source file and the texts of a prompt."""
+        """16 hexadecimal digits, and more under a user's weights, equal on every machine and path, that change when
+        what decides the scores changes: the scorer's files, the data set's line. By default of the class's source file
+        and the texts of a prompt."""
         from problems.fingerprint import code_fingerprint  # not for sandbox processes
 
         return code_fingerprint(self, type(self))
+
+    def weighted(self, weights: Mapping[str, float]) -> Problem:
+        """The same problem judged by these weights of its objectives: the fitness is the weighted mean of the rewards,
+        and the target is `target_under` them. weights: numbers of at least 0 by name; 0 for a name that is not there.
+        Raises BadAddress for an unknown name, or weights that are none (problems.weights.order_weights)."""
+        weighed: Problem = importlib.import_module("problems.weights").weigh(self, weights)  # it imports this module
+        return weighed
+
+    def target_under(self, weights: Sequence[float]) -> float | None:
+        """The fitness that solves the problem under weights of its objectives, None if it is unknown. weights: (d,) in
+        the order of `objectives`, with sum 1"""
+        return None
 
     # -- what most problems leave as it is ---------------------------------------------------------------------------
 

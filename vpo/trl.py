@@ -108,7 +108,9 @@ class VPOTrainer(GRPOTrainer):
         self.parse = parse
         leave_cudnn_attention()
         super().__init__(model, reward_funcs=[best_of_rollout], **others)
-        self.estimation = Estimation(method=method, weights=samples, alpha=alpha, sampler=sampler, seed=self.args.seed)
+        self.estimation = Estimation(
+            method=method, weightings=samples, alpha=alpha, sampler=sampler, seed=self.args.seed
+        )
         made: Any = self.model
         self.prompt_format = read_prompt_format(made.config, "of the trainer")
         self._credit: list[np.ndarray] = []  # (T,) for every completion of the current batch, all processes'

@@ -35,10 +35,11 @@ from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
 from problems.contract import Score as Scored
-from problems.objectives import Objective, Reward, is_lower, own_values, value_of
+from problems.objectives import Objective, Reward, fitness_objective, is_lower, own_values, value_of
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
+from problems.weights import weigh_by
 
 REPEATS_OF_NOISE = 10
 """Scores of each answer if the scorer is noisy."""
@@ -97,7 +98,7 @@ def verify_run(
     budget = {"iterations": iterations, "max_seconds": max_seconds, "problems": addresses, "verifies": name}
     runs, notes = dict[str, str](), list[str]()
     if tune:
-        kept = config.model_dump(include={"scorer", "sandbox", "seed", "scoring_workers"})
+        kept = config.model_dump(include={"scorer", "sandbox", "seed", "scoring_workers", "weights"})
         tuned = parse(RunConfig, {**kept, **FIXED[TUNED_START], "rollouts": each, **budget}, TUNED)
         try:
             runs[TUNED] = _search(f"{name}-tuned", tuned, db, driver(), command)
@@ -153,14 +154,21 @@ class _Subject:
 
     problem: Problem
 
-    def __init__(self, record: ProblemRecord, texts: dict[str, str | None], stored: dict[str, float]) -> None:
+    _opened: Problem
+
+    def __init__(
+        self, record: ProblemRecord, texts: dict[str, str | None], stored: dict[str, float], weights: Any
+    ) -> None:
+        """weights: of the run's configuration"""
         self.record, self.texts, self.stored, self.kept = record, texts, stored, dict[str, Any]()
+        self._weights = weights
 
     def open(self, sandbox: Sandbox, verified: Mapping[str, Any]) -> None:
         """Open the problem, with new scorer processes unless it is an object of the caller's."""
         (problem,) = resolve(self.record.address, None, lambda: sandbox)
+        self._reused = bool(self.kept) and problem is self._opened
+        self._opened, problem = problem, weigh_by(problem, self._weights)
         problem.restore(self.record.metrics)
-        self._reused = bool(self.kept) and problem is self.problem
         self.problem, self._seed = problem, problem.canonical(problem.seed_answer())
         if not self.kept:
             kept, fingerprint = verified.get(self.record.address, {}), problem.fingerprint()
@@ -261,7 +269,8 @@ def _read_subjects(store: Store, run: RunRecord, only: Sequence[str]) -> list[_S
             seeds = [step.candidate for step in improvements[record.id][:1] if step.sequence < 0]
             known = dict(zip((WINNER, SEED), (winner, *CandidateReader(store, 0).fetch(seeds)), strict=False))
             texts = {SEED: None, **{answer: one.text for answer, one in known.items()}}
-            subjects.append(_Subject(record, texts, {answer: one.fitness for answer, one in known.items()}))
+            stored = {answer: one.fitness for answer, one in known.items()}
+            subjects.append(_Subject(record, texts, stored, run.config.get("weights")))
     if not subjects:
         raise BadInput(f"{run.name} has no valid answer yet, so there is nothing to verify")
     return subjects
@@ -312,7 +321,7 @@ def _result(
             name, {each: [one.values(each, held_out, of) for one in subjects] for each in answers}, lower
         )
 
-    fitness = measured(problem.objectives[0] if lower else "fitness", lower)
+    fitness = measured(fitness_objective(problem.metrics).name, lower)
     kinds = {tuple((one.name, one.lower) for one in subject.objectives) for subject in subjects}
     several = len(problem.objectives) > 1 and len(kinds) == 1
     objectives = [measured(*kind, place) for place, kind in enumerate(kinds.pop())] if several else []

@@ -27,6 +27,7 @@ from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.objectives import Objective, Value, own_values, value_of
 from problems.registry import has_best_known, resolve
+from problems.weights import scorer_fingerprint, weigh_as_stored
 
 AT_ONCE, IDS_NAMED = 500, 3
 SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
@@ -164,17 +165,17 @@ def statement_of(record: ProblemRecord, answer: str = "") -> Statement:
 def problem_of(record: ProblemRecord) -> Problem | None:
     """The problem at an address; None if it is not of a set, is missing, or is scored in another way than when it was
     searched."""
-    return _look_up(record.address, record.fingerprint)
+    return _look_up(record.address, record.fingerprint, record.metrics)
 
 
 @lru_cache(maxsize=64)
-def _look_up(address: str, fingerprint: str | None) -> Problem | None:
+def _look_up(address: str, fingerprint: str | None, metrics: tuple[Objective, ...]) -> Problem | None:
     if not _NAMED.match(address):
         return None
     with contextlib.suppress(BadAddress, ScorerFault, OSError, ValueError):
         found: list[Problem] = resolve(address)
-        if len(found) == 1 and fingerprint in (None, found[0].fingerprint()):
-            return found[0]
+        if len(found) == 1 and (fingerprint is None or scorer_fingerprint(fingerprint) == found[0].fingerprint()):
+            return weigh_as_stored(found[0], metrics)
     return None
 
 
@@ -261,8 +262,9 @@ def _holding_out(record: ProblemRecord) -> Problem | None:
     if b"held_out" not in file.read_bytes():
         return None  # opening a problem scores its seed
     (problem,) = resolve(record.address)
-    if record.fingerprint not in (None, problem.fingerprint()):
+    if record.fingerprint and scorer_fingerprint(record.fingerprint) != problem.fingerprint():
         raise BadInput(f"--held-out: {record.name} has changed since this run was searched")
+    problem = weigh_as_stored(problem, record.metrics)
     problem.restore(record.metrics)
     return problem if problem.holds_out else None
 

@@ -48,7 +48,7 @@ class EstimationSettings(_Settings):
     """How advantages are estimated, as far as the user decides it."""
 
     method: str = Field("vpo", description="The method: a row of the table of methods (vpo, grpo, ...).")
-    weights: int = Field(100, ge=1, description="Random weightings per group (K).")
+    weightings: int = Field(100, ge=1, description="Random weightings per group (K).")
     alpha: float = Field(1.0, gt=0.0, description="The concentration of the scalarizations' Dirichlet distribution.")
     sampler: Sampler = Field("sobol", description="How scalarizations are drawn.")
     pass_at: int = Field(

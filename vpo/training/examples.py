@@ -65,7 +65,7 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, goal: Goal | None 
     if METHODS[estimation.method].scalar:
         return GroupRewards.of(fitness[..., None], valid, failed=failed)
     rng = np.random.default_rng([estimation.seed, group.problem, group.sequence])
-    weights = dirichlet_weights(estimation.weights, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
+    weights = dirichlet_weights(estimation.weightings, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
     taste = rng.dirichlet(np.ones(d))
     reach = None if goal is None else reachable_goals(weights, goal.ended, goal.archive)
     return GroupRewards.of(

@@ -69,7 +69,7 @@ def test_weights_are_seeded_by_the_run_and_the_groups_place() -> None:
     np.testing.assert_array_equal(weights(), weights())
     others = [weights(seed=6), weights(sequence=1), weights(problem=2), weights(alpha=0.3), weights(sampler="iid")]
     assert all(not np.array_equal(weights(), other) for other in others)
-    assert weights(weights=17).shape == (17, 2)
+    assert weights(weightings=17).shape == (17, 2)
     np.testing.assert_array_equal(
         weights(), dirichlet_weights(100, 2, seed=np.random.default_rng([5, 1, 0]), sampler="sobol")
     )

@@ -1,0 +1,313 @@
+"""Weights that a user names: read, ordered, and as the fitness of problems of every kind."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from problems import BadAddress, Score, resolve
+from problems.contract import complete_problem
+from problems.custom.scorer_function import ScorerFunctionProblem
+from problems.maze.board import DIAMOND, EMPTY, END, GOLD, JADE, LAVA, PAPER, PEARL, START, WALL, ZONES, Maze, simulate
+from problems.maze.optimum import best_route, optimum
+from problems.maze.problem import TOLERANCE, MazeProblem
+from problems.maze.sets import problem_set
+from problems.objectives import Objective, describe_directions, fitness_objective, value_of
+from problems.registry import shared_sandbox
+from problems.weights import (
+    describe_fitness,
+    order_weights,
+    parse_weights,
+    scorer_fingerprint,
+    weigh_as_stored,
+    weighted_mean,
+)
+
+TWO = """
+statement = "Write a number."
+seed_answer = "3"
+directions = {"cost": "min"}
+weights = {"cost": 1, "gain": 3}
+target = 0.9
+def score(answer):
+    try:
+        x = float(answer)
+    except ValueError:
+        return {"error": "no number"}
+    return {"cost": x + 1, "gain": x / 10}
+def held_out(answer):
+    return [score(answer), score(str(float(answer) + 2))]
+"""
+"""The scale of cost is that of the seed, 4. Of the answer 4 the rewards are 4 / (4 + 5) and .4."""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("gold", "is not an objective with a number"),
+        ("gold=", "is not an objective with a number"),
+        ("=3", "is not an objective with a number"),
+        ("gold=-1", "is not an objective with a number"),
+        ("gold=nan", "is not an objective with a number"),
+        ("gold=inf", "is not an objective with a number"),
+        ("gold=1,gold=2", "gold is named twice"),
+        ("", "is not an objective with a number"),
+    ],
+)
+def test_a_text_that_is_no_weights_is_one_line(text, says):
+    with pytest.raises(BadAddress, match=says) as raised:
+        parse_weights(text)
+    assert "\n" not in str(raised.value)
+
+
+def test_weights_are_read_and_ordered_with_sum_1():
+    assert (
+        parse_weights(" gold=3, diamond = 1 ") == {"gold": 3.0, "diamond": 1.0} and parse_weights("spread") == "spread"
+    )
+    assert parse_weights("a=b=2") == {"a=b": 2.0}
+    assert order_weights(("diamond", "gold", "safety"), {"gold": 3, "diamond": 1}, "x") == (0.25, 0.75, 0.0)
+    assert order_weights(("a", "b"), {"a": 1.5e308, "b": 1.5e308}, "x") == (0.5, 0.5)
+    assert describe_fitness({"gold": 3.0, "a": 0.0, "diamond": 0.5}) == "fitness: gold 3, diamond 0.5"
+    assert describe_fitness("spread") == describe_fitness(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        ({"gol": 1}, "has no objective 'gol'; it has completion, gold, diamond, safety; did you mean gold?"),
+        ({"gold": -1}, "the weight of gold is -1, not a number"),
+        ({"gold": math.nan}, "the weight of gold is nan"),
+        ({"gold": "1"}, "the weight of gold is '1'"),
+        ({"gold": 0}, "the weights sum to 0"),
+        ({}, "the weights sum to 0"),
+    ],
+)
+def test_a_problem_refuses_weights_that_are_none_of_its_own(weights, says):
+    with pytest.raises(BadAddress, match=says.replace("?", r"\?")):
+        problem_set("maze:test/0")[0].weighted(weights)
+
+
+# -- mazes -------------------------------------------------------------------------------------------------------------
+
+
+def small_maze(seed: int, large: bool) -> Maze:
+    rng = random.Random(seed)
+    tiles = rng.choices([EMPTY, WALL, GOLD, DIAMOND, LAVA, *([JADE, PEARL] if large else [])], k=9)
+    start, end = rng.sample(range(9), 2)
+    tiles[start], tiles[end] = START, END
+    return Maze("".join(tiles), rng.randint(2, 7), 3, ZONES if large else PAPER)
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("seed", range(16))
+def test_the_optimum_of_a_maze_under_weights_is_that_of_all_its_walks(seed, large):
+    maze = small_maze(seed, large)
+    numbers = [random.Random(seed).randint(0, 4) for _ in maze.rules.objectives]
+    numbers[seed % len(numbers)] += 1
+    problem = MazeProblem("m", maze, optimum(maze)).weighted(dict(zip(maze.rules.objectives, numbers, strict=True)))
+    walks = ["".join(moves) for moves in product("UDLR", repeat=maze.budget)]
+    earned = {
+        moves: sum(n * r for n, r in zip(numbers, simulate(maze, moves).rewards, strict=True)) / sum(numbers)
+        for moves in walks
+    }
+    assert problem.target == pytest.approx(max(earned.values()) - TOLERANCE, abs=1e-12)
+    best = max(earned, key=earned.__getitem__)
+    assert problem.score(best).fitness == pytest.approx(earned[best]) and problem.score(best).fitness >= problem.target
+    if earned[best]:
+        route = best_route(maze, order_weights(maze.rules.objectives, problem.user_weights, "m"))
+        assert problem.score(route).fitness >= problem.target
+        assert problem.known_answers(0)[0] == route
+
+
+def test_the_statement_of_a_maze_names_the_weights():
+    (problem,) = problem_set("maze:test/0")
+    assert "A route is judged by their mean.\n" in problem.statement()
+    heavy = problem.weighted({"gold": 3, "diamond": 1})
+    assert "A route is judged by the weighted mean: gold 3, diamond 1; the others do not count.\n" in heavy.statement()
+    every = dict.fromkeys(problem.objectives, 2)
+    assert "the weighted mean: completion 2, gold 2, diamond 2, safety 2.\n" in problem.weighted(every).statement()
+    assert "A route is judged by gold alone.\n" in problem.weighted({"gold": 5, "safety": 0}).statement()
+
+
+def test_a_weighted_maze_is_the_same_problem_under_another_fitness():
+    (problem,) = problem_set("maze:test/0")
+    heavy = problem.weighted({"gold": 3, "diamond": 1})
+    route = best_route(problem.maze)
+    assert heavy.name == problem.name and heavy.objectives == problem.objectives and problem.metrics == ()
+    assert heavy.score(route).rewards == problem.score(route).rewards
+    assert [(one.weight, one.counts) for one in heavy.metrics] == [(0, False), (0.75, True), (0.25, True), (0, False)]
+    even = problem.weighted(dict.fromkeys(problem.objectives, 1))
+    assert even.target == pytest.approx(problem.target) and even.score(route).fitness == problem.score(route).fitness
+    assert scorer_fingerprint(heavy.fingerprint()) == problem.fingerprint() != heavy.fingerprint()
+    assert heavy.fingerprint() == problem.weighted({"diamond": 2, "gold": 6}).fingerprint() != even.fingerprint()
+    heavy.restore(heavy.metrics)
+    assert heavy.weighted({"gold": 1}).score(route).fitness == heavy.score(route).rewards[1]
+    assert problem.target_under((0.0, 0.75, 0.25, 0.0)) == heavy.target
+    assert weigh_as_stored(problem, heavy.metrics).score(route).fitness == heavy.score(route).fitness
+    assert weigh_as_stored(problem, tuple(map(Objective, problem.objectives))) is problem
+    assert len({problem, heavy}) == 2
+
+
+# -- scorers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_scorer_file_is_judged_by_the_weights_and_not_by_its_own(scorer):
+    problem = scorer(TWO)
+    assert problem.score("4").fitness == pytest.approx((4 / 9 + 3 * 0.4) / 4)
+    even = problem.weighted({"cost": 2, "gain": 2})
+    assert even.score("4").fitness == pytest.approx((4 / 9 + 0.4) / 2) and even.score("4").values == (5.0, 0.4)
+    assert even.score_seed().fitness == even.score("3").fitness == pytest.approx((0.5 + 0.3) / 2)
+    cases = even.score_held_out_cases("4")
+    assert [case.fitness for case in cases] == pytest.approx([(4 / 9 + 0.4) / 2, (4 / 11 + 0.6) / 2])
+    assert even.score_held_out("4").fitness == pytest.approx(sum(case.fitness for case in cases) / 2)
+    assert even.target is None and problem.weighted({"gain": 6, "cost": 2}).target == problem.target == 0.9
+    assert even.statement().endswith("The fitness is the weighted mean: cost 2, gain 2.")
+    assert type(even).__name__ == type(problem).__name__ and isinstance(even, type(problem))
+
+
+def test_one_objective_to_be_lowered_is_the_fitness_in_its_own_unit(scorer):
+    alone = scorer(TWO).weighted({"cost": 7})
+    score = alone.score("4")
+    assert fitness_objective(alone.metrics).name == "cost" and score.fitness == pytest.approx(4 / 9)
+    assert value_of(alone.metrics, score.fitness, score.values).number == 5.0
+    assert value_of(alone.metrics, score.fitness).number == pytest.approx(5.0)
+    assert describe_directions(alone.metrics) == "Lower is better in cost."
+    second = (Objective("gain", weight=0.0, counts=False), Objective("cost", True, 4.0, whole=True))
+    assert value_of(second, 0.5, (9.0, 4.0)).number == 4.0 and value_of(second, 0.5).number == 4.0
+    higher = scorer(TWO).weighted({"gain": 1})
+    assert value_of(higher.metrics, higher.score("4").fitness, higher.score("4").values).number == 0.4
+
+
+def test_the_scales_of_a_stored_search_count_under_weights_too(scorer):
+    problem = scorer(TWO).weighted({"cost": 1, "gain": 1})
+    problem.restore([replace(one, scale=8.0, seed=8.0) if one.lower else one for one in problem.metrics])
+    assert problem.score("3").fitness == pytest.approx((8 / 12 + 0.3) / 2)  # the seed, which is not scored again
+    assert problem.score("4").fitness == pytest.approx((8 / 13 + 0.4) / 2)
+
+
+def test_weights_win_over_a_fitness_that_the_scorer_itself_gives(scorer):
+    text = (
+        'seed_answer = "1"\ndef score(answer):\n    x = float(answer)\n    return {"a": x, "b": 2 * x, "fitness": -x}\n'
+    )
+    problem = scorer(text)
+    assert problem.score("3").fitness == -3
+    assert problem.weighted({"a": 1, "b": 1}).score("3").fitness == 4.5
+    assert not problem.metrics[0].counts and problem.weighted({"a": 1, "b": 1}).metrics[0].counts
+
+
+def test_a_failed_answer_stays_one(scorer):
+    problem = scorer(TWO).weighted({"gain": 1})
+    score = problem.score("many")
+    assert score.error and score.rewards == (0.0, 0.0) and score.fitness == 0.0
+
+
+def test_a_function_and_its_batches(tmp_path):
+    def score(answers):
+        return [{"a": float(answer), "b": 1.0} for answer in answers]
+
+    about = {"seed_answer": "1", "isolated": False, "weights": {"a": 1}, "target": 5.0}
+    problem = ScorerFunctionProblem(score, about, shared_sandbox, batched=True)
+    heavy = problem.weighted({"b": 3, "a": 1})
+    assert [one.fitness for one in heavy.score_batch(["3", "5"])] == [1.5, 2.0] and heavy.score("9").fitness == 3.0
+    assert problem.target == problem.weighted({"a": 9}).target == 5.0 and heavy.target is None
+
+
+def test_a_command(tmp_path):
+    (tmp_path / "main.sh").write_text('echo \'{"size": 4, "speed": 10}\'\n')
+    about = 'command: sh main.sh\nfiles: [main.sh]\nstatement: "s"\ndirections: {size: min}\n'
+    (tmp_path / "problem.yaml").write_text(about)
+    (problem,) = resolve(str(tmp_path))
+    heavy = problem.weighted({"size": 3, "speed": 1})
+    assert heavy.score(heavy.seed_answer()).fitness == pytest.approx((3 * 0.5 + 10) / 4)
+    assert heavy.score('echo \'{"size": 12, "speed": 0}\'\n').fitness == pytest.approx(0.25 * 3 / 4)
+
+
+EVALUATOR = """
+def evaluate(program_path):
+    scope = {}
+    exec(open(program_path).read(), scope)
+    x = scope["x"]
+    return {"combined_score": 9.0, "depth": x, "thrift": 1 - x}
+def held_out(program_path):
+    return {"combined_score": 9.0, "depth": 0.25, "thrift": 1.0}
+"""
+
+
+def test_an_openevolve_directory_is_judged_by_the_metrics_beside_its_combined_score(tmp_path):
+    (tmp_path / "evaluator.py").write_text(EVALUATOR)
+    (tmp_path / "initial_program.py").write_text("x = 0.5\n")
+    (problem,) = resolve(str(tmp_path))
+    assert problem.objectives == ("combined_score",)
+    heavy = problem.weighted({"depth": 3, "thrift": 1})
+    assert heavy.objectives == ("depth", "thrift") and problem.objectives == ("combined_score",)
+    assert heavy.score("x = 0.8\n").fitness == pytest.approx((3 * 0.8 + 0.2) / 4)
+    assert heavy.score_seed().fitness == heavy.score("x = 0.5\n").fitness == pytest.approx(0.5)
+    assert heavy.score_held_out("x = 1\n").fitness == pytest.approx((3 * 0.25 + 1) / 4)
+    assert heavy.score_of_metrics({"depth": 1.0, "thrift": 0.0}).fitness == 0.75
+    assert weigh_as_stored(problem, heavy.metrics).objectives == heavy.objectives
+    assert problem.weighted({"combined_score": 2}).score("x = 0.8\n").fitness == 9.0
+    with pytest.raises(BadAddress, match="it has combined_score, depth, thrift; did you mean depth"):
+        problem.weighted({"dept": 1})
+
+
+def test_an_openevolve_directory_with_objectives_of_its_own(tmp_path):
+    (tmp_path / "evaluator.py").write_text(EVALUATOR)
+    (tmp_path / "initial_program.py").write_text("x = 0.5\n")
+    (tmp_path / "config.yaml").write_text("objectives: [depth, thrift]\n")
+    (problem,) = resolve(str(tmp_path))
+    assert problem.score("x = 0.8\n").fitness == 9.0 and "combined_score decides" in problem.statement()
+    heavy = problem.weighted({"thrift": 1})
+    assert heavy.score("x = 0.8\n").fitness == pytest.approx(0.2) and "combined_score" not in heavy.statement()
+
+
+# -- others ------------------------------------------------------------------------------------------------------------
+
+
+def test_programs_and_text_tasks_are_solved_by_all_rewards_under_any_weights():
+    for address in ("programs:easy/0", "musique:synthetic/0", "toolrl:synthetic/0"):
+        (problem,) = resolve(address)
+        heavy = problem.weighted({problem.objectives[-1]: 0.1, problem.objectives[0]: 0.3})
+        for answer in problem.known_answers(0):
+            assert heavy.score(answer).fitness >= heavy.target > 0.99
+        assert heavy.score("").fitness == 0 or heavy.score("").fitness < heavy.target
+
+
+def test_rules_formulas_and_maths_are_judged_by_the_generic_copy():
+    for address in ("rules:jobshop/0", "formula:small/0", "maths:heilbronn_triangle"):
+        (problem,) = resolve(address)
+        first = problem.objectives[0]
+        heavy = problem.weighted({first: 1})
+        seed = problem.score(problem.seed_answer())
+        assert heavy.score_seed().fitness == seed.rewards[0] and heavy.score_seed().values == seed.values
+        assert heavy.statement() != problem.statement() and heavy.best_known is None
+        assert heavy.fingerprint() != problem.fingerprint()
+    assert "decides" not in heavy.statement() and heavy.target == pytest.approx(1.0)
+
+
+def test_an_object_of_a_third_party_with_methods_of_its_own():
+    class Given:
+        name, objectives = "given", ("a", "b")
+
+        def statement(self):
+            return "s"
+
+        def score(self, answer):
+            return Score((float(answer), 1.0), 77.0)
+
+        def score_seed(self):
+            return Score((5.0, 1.0), 77.0)
+
+    problem = complete_problem(Given())
+    heavy = problem.weighted({"a": 1, "b": 1})
+    assert heavy.score("3").fitness == 2.0 and heavy.score_seed().fitness == 3.0
+    assert problem.score_seed().fitness == problem.score("3").fitness == 77.0
+    assert heavy.statement() == "s\n\nThe fitness is the weighted mean: a 1, b 1." and heavy.target is None
+    assert heavy.weighted({"b": 1}).score("3").fitness == 1.0
+
+
+def test_the_weighted_mean():
+    assert weighted_mean((1.0, 0.0, 0.5), (0.25, 0.25, 0.5)) == 0.5
