@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
 from islands.migrations import ensure_schema
 from islands.names import check_name, readable_name
 from islands.schema import PolicyVersion, Problem, Run, TrainingStep
-from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord, check_status
+from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, Reweighed, RunRecord, check_status
 from problems.address import did_you_mean
 from problems.contract import Problem as Contract
 from problems.contract import Score
@@ -66,7 +66,10 @@ class _Thread(threading.local):
 
 
 class Store:
-    """A database of runs. Reading is safe from any thread; transactions of one store run one at a time."""
+    """A database of runs. Reading is safe from any thread; transactions of one store run one at a time.
+
+    reweighed: None, unless its runs are read under other weights (islands.reweigh)
+    """
 
     def __init__(self, url: URL, writer: Engine, reader: Engine, read_only: bool) -> None:
         self.url = url
@@ -81,6 +84,7 @@ class Store:
         self._place = _place(self._file)
         self._locks = AdvisoryLocks(reader) if self._file is None else FileLocks(self._file)
         self._thread = _Thread()
+        self.reweighed: Reweighed | None = None
 
     @classmethod
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
@@ -383,7 +387,10 @@ class Store:
     def problems(self, run_id: int) -> list[ProblemRecord]:
         """The run's problems by index."""
         query = select(Problem).where(Problem.c.run_id == run_id).order_by(Problem.c.index)
-        return [problem_record(row) for row in self.rows(query)]
+        with self.read():
+            config = self.scalar(select(Run.c.config).where(Run.c.id == run_id)) or {}
+            named = weights if isinstance(weights := config.get("weights"), dict) else None
+            return [replace(problem_record(row), weights=named) for row in self.rows(query)]
 
     def set_problem_status(
         self,

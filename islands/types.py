@@ -11,6 +11,7 @@ from typing import Any
 from problems.contract import Score
 from problems.objectives import Objective, Reward
 from problems.types import Unanswered
+from problems.weights import write_weights
 
 RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
 """A run of a comparison waits until its turn comes."""
@@ -48,6 +49,21 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
+class Reweighed:
+    """That a store has its runs under other weights than they were searched under.
+
+    weights: by objective, as they were named; lines: what a reader of any view must know
+    """
+
+    weights: Mapping[str, float]
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """As --weights takes them."""
+        return write_weights(self.weights)
+
+
+@dataclass(frozen=True)
 class ProblemRecord:
     """A problem of a run as it was when read.
 
@@ -57,6 +73,8 @@ class ProblemRecord:
     fingerprint: of what scores it; None for a run from before these were kept
     metrics: the objectives in their order, with directions, scales and the seed's values; of a run from before these
         were kept its rewards
+    weights: of the objectives, by name, that its run was searched under, or is read under (islands.reweigh); None if
+        they are the problem's own
     """
 
     id: int
@@ -75,6 +93,7 @@ class ProblemRecord:
     best_fitness: Reward | None
     fingerprint: str | None = None
     metrics: tuple[Objective, ...] = ()
+    weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if not self.metrics:

@@ -219,6 +219,11 @@ class Problem(ABC):
         """The Score of metrics by name, all finite, that another program measured; None if they do not decide one."""
         return None
 
+    def target_under(self, weights: Sequence[float]) -> float | None:
+        """The fitness at which it counts as solved if its fitness is the mean of the rewards under these weights, (d,)
+        with sum 1; None if that is not known."""
+        return None
+
     def verify_record(self, answer: str) -> bool:
         """Whether an answer, run again and measured exactly, is better than `best_known`. Blocking, as `score` is."""
         return False

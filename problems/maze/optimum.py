@@ -15,6 +15,7 @@ from itertools import combinations, product
 import numpy as np
 
 from problems.maze.board import Maze, fitness_of, rewards_of
+from problems.weights import weighted_mean
 
 Counts = tuple[int, ...]
 """Distinct tiles stepped on: of each kind of treasure, in the order of the maze's rules, and of lava."""
@@ -34,9 +35,11 @@ def fewest_steps(maze: Maze) -> dict[Counts, int]:
     return fewest
 
 
-def optimum(maze: Maze) -> float:
-    """The largest deployment scalar that any walk earns; 0 if E is out of reach."""
-    return max((fitness_of(_vector(maze, *outcome)) for outcome in fewest_steps(maze).items()), default=0.0)
+def optimum(maze: Maze, weights: Sequence[float] | None = None) -> float:
+    """The largest deployment scalar that any walk earns, or weighted mean of its components, under weights (d,) with
+    sum 1; 0 if E is out of reach."""
+    vectors = (_vector(maze, *outcome) for outcome in fewest_steps(maze).items())
+    return max((fitness_of(one) if weights is None else weighted_mean(one, weights) for one in vectors), default=0.0)
 
 
 def best_route(maze: Maze) -> str:

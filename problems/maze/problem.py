@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
 from problems.maze.board import NAMES, PAPER, PLURALS, Maze, UnreadableRoute, Walk, fitness_of, parse_moves, simulate
-from problems.maze.optimum import best_route
+from problems.maze.optimum import best_route, optimum
 from problems.maze.planner import draw_route
 
 TOLERANCE = 1e-9
@@ -40,6 +40,9 @@ class MazeProblem(Problem):
     def __post_init__(self) -> None:
         object.__setattr__(self, "objectives", self.maze.rules.objectives)
         object.__setattr__(self, "target", self.optimum - TOLERANCE)
+
+    def target_under(self, weights: Sequence[float]) -> float | None:
+        return optimum(self.maze, weights) - TOLERANCE
 
     def fingerprint(self) -> str:
         scored = () if self.maze.rules == PAPER else self.objectives
