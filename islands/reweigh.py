@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, insert, select
@@ -34,7 +34,7 @@ from islands.types import ProblemRecord, Reweighed, RunRecord
 from problems import temp_dirs
 from problems.address import name_few
 from problems.objectives import Objective
-from problems.weights import order_weights, weighted_mean, write_weights
+from problems.weights import order_weights, weigh_objectives, weighted_mean, weights_argument
 
 BATCH = 2000
 _SAME = 1e-12
@@ -87,13 +87,13 @@ def reweigh(
 
 def _describe(runs: Sequence[RunRecord], weights: Mapping[str, float], derived: _Derived) -> Reweighed:
     named = {
-        write_weights(own) if isinstance(own, dict) else str(own)
+        weights_argument(own) if isinstance(own, dict) else str(own)
         for own in (run.config.get("weights") for run in runs)
         if own is not None
     }
     searched = named or derived.own
     under = searched.pop() if len(searched) == 1 else "their own weights"
-    lines = [f"Judged under the weights {write_weights(weights)}; searched under {under}."]
+    lines = [f"Judged under the weights {weights_argument(weights)}; searched under {under}."]
     if derived.unknown:
         names = name_few(list(dict.fromkeys(derived.unknown)), 3)
         lines.append(f"What solves it is not known under these weights: {names}.")
@@ -168,7 +168,8 @@ def _derive(
             return
         asked = order_weights(record.objectives, weights, record.name)
     same &= own is not None and all(map(math.isclose, own, asked))
-    derived.own.add(write_weights({one.name: one.weight for one in record.metrics}) if its_own else "its own fitness")
+    counted = {one.name: one.weight for one in record.metrics if one.counts and one.weight}
+    derived.own.add(weights_argument(counted) if its_own else "the problem's own fitness")
     target = record.target if same else target_under(record, asked)
     if target is None and record.target is not None:
         derived.unknown.append(record.name)
@@ -181,15 +182,14 @@ def _derive(
     values = {"target": target, "status": status, "solved_sequence": solved}
     values |= {"best": best and best[0], "best_fitness": best and best[1]}
     if not same:
-        weighed = (replace(one, weight=w, counts=True) for one, w in zip(record.metrics, asked, strict=True))
-        values["metrics"] = [asdict(replace(one, whole=one.weight == 1)) for one in weighed]
+        values["metrics"] = list(map(asdict, weigh_objectives(record.objectives, record.metrics, asked)))
     derived.problems[record.id], derived.targets[record.id] = values, target
 
 
 def _own_weights(objectives: Sequence[Objective]) -> tuple[float, ...] | None:
     """(d,) with sum 1, None where the scorer itself gives the fitness."""
-    total = sum(one.weight for one in objectives)
-    return tuple(one.weight / total for one in objectives) if all(one.counts for one in objectives) and total else None
+    counted = [one.weight * one.counts for one in objectives]
+    return tuple(weight / sum(counted) for weight in counted) if any(counted) else None
 
 
 def _count_better(connection: Connection, runs: Sequence[int], derived: _Derived) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from problems.contract import Score
 from problems.objectives import Objective, Reward
 from problems.types import Unanswered
-from problems.weights import write_weights
+from problems.weights import weights_argument
 
 RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
 """A run of a comparison waits until its turn comes."""
@@ -60,7 +60,7 @@ class Reweighed:
 
     def __str__(self) -> str:
         """As --weights takes them."""
-        return write_weights(self.weights)
+        return weights_argument(self.weights)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from problems.address import did_you_mean
 from problems.contract import BadAddress, finite
+from problems.objectives import Objective
 
 SPREAD = "spread"
 """In place of weights: all of them count alike, w ~ Dirichlet(1)."""
@@ -32,8 +34,8 @@ def parse_weights(text: str) -> dict[str, float] | str:
     return found
 
 
-def write_weights(weights: Mapping[str, float]) -> str:
-    """As `parse_weights` reads them."""
+def weights_argument(weights: Mapping[str, float]) -> str:
+    """As --weights takes them; `parse_weights` reads it."""
     return ",".join(f"{name}={float(number)!r}".removesuffix(".0") for name, number in weights.items())
 
 
@@ -56,3 +58,11 @@ def order_weights(objectives: Sequence[str], weights: Mapping[str, float], where
 def weighted_mean(rewards: Sequence[float], weights: Sequence[float]) -> float:
     """The fitness of a reward vector (d,) under ordered weights (d,) with sum 1."""
     return sum(weight * reward for weight, reward in zip(weights, rewards, strict=True))
+
+
+def weigh_objectives(
+    names: Sequence[str], known: Sequence[Objective], weights: Sequence[float]
+) -> tuple[Objective, ...]:
+    """The objectives, plain ones if there are none, as they count under ordered weights (d,) with sum 1."""
+    pairs = zip(known or tuple(map(Objective, names)), weights, strict=True)
+    return tuple(replace(one, weight=weight, whole=weight == 1.0, counts=weight > 0) for one, weight in pairs)
