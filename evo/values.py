@@ -9,7 +9,7 @@ from typing import Any
 
 from islands.types import Candidate
 from problems.contract import Score
-from problems.objectives import ARROW, Objective, Reward, Value, is_lower, measure_of, own_values, value_of
+from problems.objectives import ARROW, Objective, Reward, Value, is_lower, measure_of, own_values, value_of, whole_index
 
 LEAST_DIGITS, MOST_DIGITS, WHOLE_DIGITS, MOST_SEEDS = 4, 15, 7, 6
 SAME = 5e-9
@@ -72,16 +72,19 @@ def target_value(objectives: Sequence[Objective], target: float | None) -> Value
 
 def scored_value(objectives: Sequence[Objective], scored: Candidate | Score) -> Value:
     """The fitness as the scorer measures it, to the last digit; None for a failed answer that has none."""
-    number = own_values(objectives, scored)[0] if is_lower(objectives) else scored.fitness
-    return Value(number, measure_of(objectives))
+    index, measure = whole_index(objectives), measure_of(objectives)
+    number = own_values(objectives, scored)[index] if index is not None and measure.lower else scored.fitness
+    return Value(number, measure)
 
 
 def write_scored(objectives: Sequence[Objective], scored: Candidate | Score) -> str:
     """fitness 0.52 (max_wait 54.8 ↓ seed 63.4, energy 6.04 ↓ seed 6.9), or loss -4 ↓ seed 5 where that is the
-    fitness."""
-    text = write_values(objectives, own_values(objectives, scored))
+    fitness, with the others behind it in parentheses."""
+    pairs = list(zip(objectives, own_values(objectives, scored), strict=True))
     if is_lower(objectives):
-        return text
+        alone, *others = sorted(pairs, key=lambda pair: not pair[0].whole)
+        return write_values(*zip(alone)) + (f" ({write_values(*zip(*others, strict=True))})" if others else "")
+    text = write_values(*zip(*pairs, strict=True))
     seed = [one.seed for one in objectives if one.whole]
     return f"fitness {write_number(scored.fitness, seed, least=6)} ({text})"
 

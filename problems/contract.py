@@ -123,6 +123,8 @@ class Problem(ABC):
     source, licence: its origin and its terms in a few words; "" if unknown
     default_policy: the address of the policy that searches it where the user names none; "" for random edits
     fault: why the problem cannot be scored at all, None if it can; `score` raises it
+    user_weights: by objective, where a user named the weights of the fitness (`weighted`); None where the problem's own
+        fitness counts
     """
 
     name: str
@@ -141,6 +143,7 @@ class Problem(ABC):
     licence: str = ""
     default_policy: str = ""
     fault: ScorerFault | None = None
+    user_weights: Mapping[str, float] | None = None
 
     @abstractmethod
     def statement(self) -> str:
@@ -172,6 +175,19 @@ class Problem(ABC):
         from problems.fingerprint import code_fingerprint  # not for sandbox processes
 
         return code_fingerprint(self, type(self))
+
+    def weighted(self, weights: Mapping[str, float]) -> Problem:
+        """The same problem judged by these weights of its objectives: the fitness is the weighted mean of the rewards,
+        and the target is `target_under` them. weights: numbers of at least 0 by name; 0 for a name that is not there.
+        Raises BadAddress for an unknown name, or weights that are none (problems.weights.order_weights)."""
+        from problems.weights import weigh  # it imports this module
+
+        return weigh(self, weights)
+
+    def target_under(self, weights: Sequence[float]) -> float | None:
+        """The fitness that solves the problem under weights of its objectives, None if it is unknown. weights: (d,) in
+        the order of `objectives`, with sum 1"""
+        return None
 
     # -- what most problems leave as it is ---------------------------------------------------------------------------
 
@@ -217,11 +233,6 @@ class Problem(ABC):
         self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
     ) -> Score | None:
         """The Score of metrics by name, all finite, that another program measured; None if they do not decide one."""
-        return None
-
-    def target_under(self, weights: Sequence[float]) -> float | None:
-        """The fitness at which it counts as solved if its fitness is the mean of the rewards under these weights, (d,)
-        with sum 1; None if that is not known."""
         return None
 
     def verify_record(self, answer: str) -> bool:

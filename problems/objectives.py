@@ -47,10 +47,11 @@ class Value:
 class Objective:
     """lower: whether a lower value is better; scale: the value that counts .5 then
     seed: the value of the seed answer, None if it is unknown
-    whole: whether the reward of this objective is the fitness; weight: of its reward, where that is a weighted mean
+    whole: whether the reward of this objective is the fitness, at most one is; weight: of its reward, where the fitness
+        is a weighted mean
     group: what it shares with other objectives that one answer has to serve together, as the costs of one kind of day;
         None if it is alone
-    counts: whether its reward is in the fitness at all; not where the scorer itself gives the fitness
+    counts: whether its reward is in the fitness at all; not where the scorer itself gives the fitness, nor at weight 0
     """
 
     name: str
@@ -147,15 +148,22 @@ def value_of(objectives: Sequence[Objective], fitness: Reward | None, values: Se
     when lower, else the fitness as it is. values: what the scorer measured, as it is stored; the inverse of `reward`
     without it"""
     measure = measure_of(objectives)
-    if fitness is None or not measure.lower:
+    index = whole_index(objectives)
+    if fitness is None or index is None or not measure.lower:
         return Value(fitness, measure)
-    number = values[0] if values else objectives[0].value(fitness)
+    number = values[index] if values else objectives[index].value(fitness)
     return Value(None if number is None or math.isnan(number) else number, measure)
+
+
+def whole_index(objectives: Sequence[Objective]) -> int | None:
+    """The index of the objective that is the whole fitness, None if there is none."""
+    return next((index for index, one in enumerate(objectives) if one.whole), None)
 
 
 def fitness_objective(objectives: Sequence[Objective]) -> Objective:
     """What the fitness is of: the one objective that is all of it and better when lower, else a fitness."""
-    return objectives[0] if is_lower(objectives) else Objective(FITNESS.name)
+    index = whole_index(objectives)
+    return objectives[index] if index is not None and objectives[index].lower else Objective(FITNESS.name)
 
 
 def measure_of(objectives: Sequence[Objective]) -> Measure:
@@ -165,7 +173,7 @@ def measure_of(objectives: Sequence[Objective]) -> Measure:
 
 def is_lower(objectives: Sequence[Objective]) -> bool:
     """Whether the fitness is the reward of one objective that is better when lower."""
-    return len(objectives) == 1 and objectives[0].whole and objectives[0].lower
+    return fitness_objective(objectives).lower
 
 
 def describe_directions(objectives: Sequence[Objective]) -> str:
@@ -174,7 +182,7 @@ def describe_directions(objectives: Sequence[Objective]) -> str:
     if not lower:
         return ""
     told = f"Lower is better in {', '.join(one.name for one in lower)}."
-    if is_lower(objectives) or not all(one.counts for one in lower):
+    scales = ", ".join(f"{one.scale:.4g} for {one.name}" for one in lower if one.counts)
+    if is_lower(objectives) or not scales:
         return told
-    scales = ", ".join(f"{one.scale:.4g} for {one.name}" for one in lower)
     return f"{told} In the fitness each counts as s / (s + its value), where s is {scales}."

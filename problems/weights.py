@@ -1,17 +1,24 @@
-"""Weights of a problem's objectives that a user names, and the fitness that they make of a reward vector."""
+"""Weights of a problem's objectives that a user names, the fitness that they make of a reward vector, and the problem
+that is judged by it."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar
 
 from problems.address import did_you_mean
-from problems.contract import BadAddress, finite
+from problems.contract import BadAddress, Problem, Score, finite
+from problems.fingerprint import fingerprint_of
 from problems.objectives import Objective
 
 SPREAD = "spread"
 """In place of weights: all of them count alike, w ~ Dirichlet(1)."""
+ALL_REWARDS = 1.0 - 1e-9
+"""The fitness of an answer whose rewards are all 1, under any weights; below 1 for the rounding of a sum."""
 
 
 def parse_weights(text: str) -> dict[str, float] | str:
@@ -34,6 +41,11 @@ def parse_weights(text: str) -> dict[str, float] | str:
     return found
 
 
+def write_weights(weights: Mapping[str, float]) -> str:
+    """gold 3, diamond 1: those above 0, as people read them."""
+    return ", ".join(f"{name} {number:g}" for name, number in weights.items() if number > 0)
+
+
 def weights_argument(weights: Mapping[str, float]) -> str:
     """As --weights takes them; `parse_weights` reads it."""
     return ",".join(f"{name}={float(number)!r}".removesuffix(".0") for name, number in weights.items())
@@ -49,9 +61,12 @@ def order_weights(objectives: Sequence[str], weights: Mapping[str, float], where
             raise BadAddress(f"{where} has no objective {name!r}; {known}")
         if finite(number) is None or number < 0:
             raise BadAddress(f"{where}: the weight of {name} is {number!r}, not a number of at least 0")
-    total = sum(weights.values())
-    if total <= 0:
+    largest = max(weights.values(), default=0.0)
+    if largest <= 0:
         raise BadAddress(f"{where}: the weights sum to 0; name an objective with a weight above 0")
+    total = sum(weights.values())
+    if not math.isfinite(total):
+        return order_weights(objectives, {name: number / largest for name, number in weights.items()}, where)
     return tuple(weights.get(name, 0.0) / total for name in objectives)
 
 
@@ -60,9 +75,113 @@ def weighted_mean(rewards: Sequence[float], weights: Sequence[float]) -> float:
     return sum(weight * reward for weight, reward in zip(weights, rewards, strict=True))
 
 
+def ordered_weights(problem: Problem) -> tuple[float, ...]:
+    """(d,) with sum 1: the weights that a user named for this problem."""
+    assert problem.user_weights is not None
+    return order_weights(problem.objectives, problem.user_weights, problem.name)
+
+
+def weigh_score(problem: Problem, score: Score) -> Score:
+    """The score with the fitness under the weights that a user named for the problem; as it is without them. Raises
+    ScorerFault for rewards that do not fit."""
+    if problem.user_weights is None:
+        return score
+    score = score.check(problem)
+    return replace(score, fitness=weighted_mean(score.rewards, ordered_weights(problem)))
+
+
 def weigh_objectives(
     names: Sequence[str], known: Sequence[Objective], weights: Sequence[float]
 ) -> tuple[Objective, ...]:
     """The objectives, plain ones if there are none, as they count under ordered weights (d,) with sum 1."""
     pairs = zip(known or tuple(map(Objective, names)), weights, strict=True)
     return tuple(replace(one, weight=weight, whole=weight == 1.0, counts=weight > 0) for one, weight in pairs)
+
+
+def describe_weights(problem: Problem) -> str:
+    """What the fitness of a problem under a user's weights is, as a clause of a sentence."""
+    assert problem.user_weights is not None
+    named = {name: number for name, number in problem.user_weights.items() if number > 0}
+    if len(named) == 1:
+        return f"{next(iter(named))} alone"
+    rest = "; the others do not count" if len(named) < len(problem.objectives) else ""
+    return f"the weighted mean: {write_weights(named)}{rest}"
+
+
+AnyProblem = TypeVar("AnyProblem", bound=Problem)
+
+
+def weigh(problem: AnyProblem, weights: Mapping[str, float]) -> AnyProblem:
+    """Problem.weighted for a problem of any class: a copy, whose class is one below the problem's own, so that it has
+    all other members and passes for one of its kind."""
+    if problem.fault is not None:
+        return problem  # its objectives are unknown; whatever scores it raises the fault
+    order_weights(problem.objectives, weights, problem.name)
+    kind, weighed = type(problem), copy.copy(problem)
+    if not issubclass(kind, _Weighed):
+        # methods of the object itself would hide those of a class
+        own = {name: staticmethod(vars(weighed).pop(name)) for name in _METHODS if name in vars(weighed)}
+        below = _make_kind(type(kind.__name__, (kind,), dict(own))) if own else _weighed_kind(kind)
+        object.__setattr__(weighed, "__class__", below)
+    vars(weighed).update(
+        user_weights=dict(weights), metrics=problem.metrics, best_known=None
+    )  # a frozen class refuses assignments
+    _count_by_weights(weighed)
+    return weighed
+
+
+def _count_by_weights(problem: Problem) -> None:
+    ordered = ordered_weights(problem)
+    metrics = weigh_objectives(problem.objectives, problem.metrics, ordered)
+    vars(problem).update(metrics=metrics, target=problem.target_under(ordered))
+
+
+class _Weighed(Problem):
+    """In front of a problem's class: what is different under weights. A score that is weighted twice, since one method
+    of the class calls another, stays the same."""
+
+    target: float | None = None  # in front of properties of the class
+    best_known: float | None = None
+    metrics: tuple[Objective, ...] = ()
+
+    def statement(self) -> str:
+        return f"{super().statement()}\n\nThe fitness is {describe_weights(self)}."  # type: ignore[safe-super]
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(super().fingerprint(), ordered_weights(self))
+
+    def restore(self, objectives: Sequence[Objective]) -> None:
+        super().restore(objectives)
+        _count_by_weights(self)
+
+    def score(self, answer: str) -> Score:
+        return weigh_score(self, super().score(answer))  # type: ignore[safe-super]
+
+    def score_seed(self) -> Score:
+        return weigh_score(self, super().score_seed())
+
+    def score_batch(self, answers: Sequence[str]) -> list[Score]:
+        return [weigh_score(self, score) for score in super().score_batch(answers)]
+
+    def score_held_out(self, answer: str) -> Score:
+        return weigh_score(self, super().score_held_out(answer))
+
+    def score_held_out_cases(self, answer: str) -> list[Score]:
+        return [weigh_score(self, score) for score in super().score_held_out_cases(answer)]
+
+    def score_of_metrics(
+        self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
+    ) -> Score | None:
+        score = super().score_of_metrics(metrics, feedback, error)
+        return None if score is None else weigh_score(self, score)
+
+
+_METHODS = tuple(name for name, member in vars(_Weighed).items() if callable(member))
+
+
+def _make_kind(kind: type[Problem]) -> type[Problem]:
+    about: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (_Weighed, kind), about)
+
+
+_weighed_kind = cache(_make_kind)

@@ -44,6 +44,7 @@ from problems.contract import Score as ProblemScore
 from problems.objectives import score_values
 from problems.registry import given
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
+from problems.weights import weigh_score
 from vpo.policies.contract import Policy
 
 if TYPE_CHECKING:
@@ -278,9 +279,10 @@ class Session:
 
 
 def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
-    """A score from the caller as a problems.Score. Raises ValueError if the problem cannot derive a fitness."""
+    """A score from the caller as a problems.Score, under the weights of the search if it has any. Raises ValueError if
+    the problem cannot derive a fitness."""
     if isinstance(given_score, ProblemScore):
-        return given_score
+        return weigh_score(problem, given_score)
     if isinstance(given_score, Mapping):
         values = {str(name): _number(value) for name, value in given_score.items()}
         known = problem.score_of_metrics(values)
@@ -289,7 +291,9 @@ def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
         if missing := [name for name in problem.objectives if name not in values]:
             raise ValueError(f"{problem.name}: a score without {', '.join(missing)}")
         rewards, own = score_values(problem.objectives, problem.metrics, values)
-        return ProblemScore(rewards, values.get("fitness", sum(rewards) / len(rewards)), values=own)
+        return weigh_score(
+            problem, ProblemScore(rewards, values.get("fitness", sum(rewards) / len(rewards)), values=own)
+        )
     if len(problem.objectives) != 1:
         raise ValueError(
             f"{problem.name} has the objectives {', '.join(problem.objectives)}: give a mapping or a problems.Score"

@@ -21,7 +21,7 @@ from islands.browse import candidates_table
 from islands.runs import best, current_summary
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
-from problems.objectives import is_lower, value_of
+from problems.objectives import fitness_objective, value_of
 from problems.retired import NAMES, replace_hint
 
 if TYPE_CHECKING:
@@ -345,9 +345,9 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
         of_run = {"arm": run.arm, "seed": run.seed} if run.arm else {}
         metrics = {problem.name: problem.metrics for problem in store.problems(run.id)}
         for candidate in candidates_table(store, run.id):
-            values, one = dict(vars(candidate)), metrics[candidate.problem][0]
-            if is_lower(metrics[candidate.problem]):
-                values["fitness"] = candidate.values.get(one.name)
+            values, fitness = dict(vars(candidate)), fitness_objective(metrics[candidate.problem])
+            if fitness.lower:
+                values["fitness"] = candidate.values.get(fitness.name)
             rewards: dict[str, float | None] = {f"reward.{name}": value for name, value in candidate.rewards.items()}
             rewards |= {f"value.{name}": value for name, value in candidate.values.items()}
             features = {f"feature.{name}": value for name, value in candidate.features.items()}

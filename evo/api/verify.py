@@ -35,7 +35,7 @@ from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
 from problems.contract import Score as Scored
-from problems.objectives import Objective, Reward, is_lower, own_values, value_of
+from problems.objectives import Objective, Reward, fitness_objective, is_lower, own_values, value_of
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
@@ -312,7 +312,7 @@ def _result(
             name, {each: [one.values(each, held_out, of) for one in subjects] for each in answers}, lower
         )
 
-    fitness = measured(problem.objectives[0] if lower else "fitness", lower)
+    fitness = measured(fitness_objective(problem.metrics).name, lower)
     kinds = {tuple((one.name, one.lower) for one in subject.objectives) for subject in subjects}
     several = len(problem.objectives) > 1 and len(kinds) == 1
     objectives = [measured(*kind, place) for place, kind in enumerate(kinds.pop())] if several else []

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -108,8 +107,9 @@ class CommandProblem(FilesProblem):
     def _learn(self) -> None:
         super()._learn()
         if self._seed is None:  # its objectives were declared, and it was not run yet
-            self._seed = partial(self._score_of, self._seed_value())
-            self._seed()  # it may be at fault
+            value = self._seed_value()
+            self._seed = lambda problem: problem._score_of(value)
+            self._seed(self)  # it may be at fault
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -8,24 +8,32 @@ loaded: a file (scorer_file), a function (scorer_function), a command (command),
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from problems.apart import AnswerCalls
 from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault, clip, finite
-from problems.objectives import Objective, describe_directions, is_lower, measure_objectives, score_values
+from problems.objectives import (
+    Objective,
+    describe_directions,
+    fitness_objective,
+    is_lower,
+    measure_objectives,
+    score_values,
+)
 from problems.python_syntax import defined_names
 from problems.redaction import redact_known, redact_strings
 from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
 from problems.scoring import GPUS, check_resources
+from problems.weights import order_weights
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Evaluator, Sandbox
@@ -84,10 +92,11 @@ class ScorerProblem(Problem):
         self.resources, self._readable = options.resources, options.readable
         self.objectives: tuple[str, ...] = ("score",)
         self._target: float | None = None
+        self._own_weights: Mapping[str, float] | None = None
         self._left_out: tuple[str, ...] = ()
         self._statement, self._own_canonical = "", False
         self._seed_text = ""
-        self._seed: Callable[[], Score] | None = None
+        self._seed: Callable[[ScorerProblem], Score] | None = None
         self._further: list[str] = []
         self.holds_out = self.batched = False
         try:
@@ -127,7 +136,7 @@ class ScorerProblem(Problem):
         if why := self._refusal(answer):
             return Score.failure(len(self.objectives), why)
         if self._seed is not None and answer == self._seed_text:
-            return self._seed()
+            return self._seed(self)
         return self._measured("score", answer)
 
     def score_seed(self) -> Score:
@@ -279,10 +288,11 @@ class ScorerProblem(Problem):
         whole = beside <= set(self.objectives)
         metrics = measure_objectives(self.objectives, self.directions, seed, whole)
         groups = about.get("groups") or {}
+        self._own_weights = of_fitness if whole else None
         self._take(tuple(replace(one, weight=of_fitness[one.name], group=groups.get(one.name)) for one in metrics))
         if value is not None:
-            self._seed = partial(self._score_of, value)
-            score = self._seed()  # it may be at fault
+            self._seed = lambda problem: problem._score_of(value)  # also of a copy under other weights
+            score = self._seed(self)  # it may be at fault
             if low := [name for name, reward in zip(self.objectives, score.rewards, strict=True) if reward < 0]:
                 told = f"{self.where}: {', '.join(low)} of the seed is below 0, which is the score of a failed answer; "
                 advice = f'return it with the other sign, and directions = {{"{low[0]}": "min"}}'
@@ -291,7 +301,17 @@ class ScorerProblem(Problem):
     def _take(self, metrics: tuple[Objective, ...]) -> None:
         self.metrics, self.objectives, self.target = metrics, tuple(one.name for one in metrics), self._target
         if self.target is not None and is_lower(metrics):
-            self.target = metrics[0].reward(self.target)
+            self.target = fitness_objective(metrics).reward(self.target)
+
+    def target_under(self, weights: Sequence[float]) -> float | None:
+        """The declared target, if these are the scorer's own weights, for which it was declared."""
+        if self._target is None or self._own_weights is None:
+            return None
+        own = order_weights(self.objectives, self._own_weights, self.where)
+        if not all(map(math.isclose, own, weights)):
+            return None
+        alone = len(self.metrics) == 1 and self.metrics[0].lower
+        return self.metrics[0].reward(self._target) if alone else self._target
 
     def restore(self, objectives: Sequence[Objective]) -> None:
         """Those of other names are not taken over."""

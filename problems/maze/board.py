@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from operator import add
 
+from problems.weights import weighted_mean
+
 EMPTY, WALL, START, END, GOLD, DIAMOND, LAVA, BONUS, JADE, PEARL = ".#SEGDLBJP"
 TILES = EMPTY + WALL + START + END + GOLD + DIAMOND + LAVA + BONUS + JADE + PEARL
 NAMES: Mapping[str, str] = {GOLD: "gold", DIAMOND: "diamond", JADE: "jade", PEARL: "pearl"}
@@ -206,10 +208,10 @@ def rewards_of(maze: Maze, collected: Sequence[int], lava: int, steps: int) -> t
     return (1.0, *shares, safety, 1.0 - (steps - maze.shortest) / spare)
 
 
-def fitness_of(rewards: Sequence[float]) -> float:
+def fitness_of(rewards: Sequence[float], weights: Sequence[float] = ()) -> float:
     """The deployment scalar: the mean of the components, added in their order: since Python 3.12 the last bit of
-    sum() differs, and the stored optima are exact to it."""
-    return reduce(add, rewards) / len(rewards)
+    sum() differs, and the stored optima are exact to it. weights: (d,) with sum 1, for their weighted mean"""
+    return weighted_mean(rewards, weights) if weights else reduce(add, rewards) / len(rewards)
 
 
 MOST_CHARACTERS = 20_000

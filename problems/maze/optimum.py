@@ -10,12 +10,12 @@ without bit i by 2**i onto the half with it, so that a step of the walk costs ab
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations, product
 
 import numpy as np
 
 from problems.maze.board import Maze, fitness_of, rewards_of
-from problems.weights import weighted_mean
 
 Counts = tuple[int, ...]
 """Distinct tiles stepped on: of each kind of treasure, in the order of the maze's rules, and of lava."""
@@ -35,22 +35,28 @@ def fewest_steps(maze: Maze) -> dict[Counts, int]:
     return fewest
 
 
-def optimum(maze: Maze, weights: Sequence[float] | None = None) -> float:
-    """The largest deployment scalar that any walk earns, or weighted mean of its components, under weights (d,) with
-    sum 1; 0 if E is out of reach."""
-    vectors = (_vector(maze, *outcome) for outcome in fewest_steps(maze).items())
-    return max((fitness_of(one) if weights is None else weighted_mean(one, weights) for one in vectors), default=0.0)
+def optimum(maze: Maze, weights: Sequence[float] = ()) -> float:
+    """The largest deployment scalar that any walk earns, or under weights (d,) with sum 1 the largest weighted mean; 0
+    if E is out of reach."""
+    return max((fitness_of(rewards, weights) for rewards in _best_vectors(maze)), default=0.0)
 
 
-def best_route(maze: Maze) -> str:
-    """A shortest move list that earns the optimum; "" if E is out of reach."""
+@lru_cache(maxsize=4096)
+def _best_vectors(maze: Maze) -> tuple[tuple[float, ...], ...]:
+    """The reward vectors that walks can earn, each with the fewest steps that it takes. Kept, since one maze may be
+    judged under many weights."""
+    return tuple(_vector(maze, *outcome) for outcome in fewest_steps(maze).items())
+
+
+def best_route(maze: Maze, weights: Sequence[float] = ()) -> str:
+    """A shortest move list that earns the optimum; "" if E is out of reach. weights: as of `optimum`"""
     groups = (*maze.treasures, maze.lava)
     items = tuple(cell for group in groups for cell in group)
     bit = {cell: 1 << i for i, cell in enumerate(items)}
     possible = fewest_steps(maze)
     if not possible:
         return ""
-    best = max(sorted(possible), key=lambda counts: fitness_of(_vector(maze, counts, possible[counts])))
+    best = max(sorted(possible), key=lambda counts: fitness_of(_vector(maze, counts, possible[counts]), weights))
     choices = product(*(combinations(group, count) for group, count in zip(groups, best, strict=True)))
     wanted = [sum(bit[cell] for part in choice for cell in part) for choice in choices]
     layers = []

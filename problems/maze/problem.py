@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
 from problems.maze.board import NAMES, PAPER, PLURALS, Maze, UnreadableRoute, Walk, fitness_of, parse_moves, simulate
 from problems.maze.optimum import best_route, optimum
 from problems.maze.planner import draw_route
+from problems.objectives import Objective
+from problems.weights import describe_weights, order_weights, ordered_weights, weigh_objectives
 
 TOLERANCE = 1e-9
 """The target is this far below the optimum, so that a sum in another order still reaches it."""
@@ -25,7 +28,7 @@ class MazeProblem(Problem):
     """A maze to search (problems.contract.Problem).
 
     name: its address, as maze:test/17
-    optimum: the largest deployment scalar of any walk (problems.maze.optimum)
+    optimum: the largest deployment scalar of any walk (problems.maze.optimum), whatever weights a user named
     """
 
     name: str
@@ -34,19 +37,38 @@ class MazeProblem(Problem):
     answer_format: str = "route"
     inline: bool = True
     execution = "never"
+    user_weights: Mapping[str, float] | None = field(default=None, hash=False)
     objectives: tuple[str, ...] = field(init=False)
-    target: float | None = field(init=False)
+    metrics: tuple[Objective, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "objectives", self.maze.rules.objectives)
-        object.__setattr__(self, "target", self.optimum - TOLERANCE)
+        weighed = weigh_objectives(self.objectives, (), self._weights) if self._weights else ()
+        object.__setattr__(self, "metrics", weighed)
 
-    def target_under(self, weights: Sequence[float]) -> float | None:
-        return optimum(self.maze, weights) - TOLERANCE
+    @cached_property
+    def _weights(self) -> tuple[float, ...]:
+        """(d,) with sum 1: those that a user named; () for the mean of the components."""
+        return () if self.user_weights is None else ordered_weights(self)
+
+    @cached_property
+    def target(self) -> float | None:  # type: ignore[override]
+        return self.target_under(self._weights) if self._weights else self.optimum - TOLERANCE
+
+    def weighted(self, weights: Mapping[str, float]) -> MazeProblem:
+        order_weights(self.objectives, weights, self.name)
+        return replace(self, user_weights=dict(weights))
+
+    def target_under(self, weights: Sequence[float]) -> float:
+        """The exact optimum under these weights, less TOLERANCE."""
+        return optimum(self.maze, tuple(weights)) - TOLERANCE
+
+    def restore(self, objectives: Sequence[Objective]) -> None:
+        """A maze has nothing that a search decides."""
 
     def fingerprint(self) -> str:
         scored = () if self.maze.rules == PAPER else self.objectives
-        return fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size, *scored)
+        return fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size, *scored, *self._weights)
 
     def picture(self, answer: str) -> str:
         """The board, three characters a tile, with the route of the answer: the way out of each floor tile, when it was
@@ -71,7 +93,7 @@ class MazeProblem(Problem):
     def known_answers(self, seed: int) -> list[str]:
         """The best route, then three of a planner."""
         rng = random.Random(seed)
-        return [best_route(self.maze), *(draw_route(self.maze, rng) for _ in range(3))]
+        return [best_route(self.maze, self._weights), *(draw_route(self.maze, rng) for _ in range(3))]
 
     def statement(self) -> str:
         maze, rules = self.maze, self.maze.rules
@@ -88,6 +110,7 @@ class MazeProblem(Problem):
             if rules.thrift
             else ""
         )
+        judged = describe_weights(self) if self._weights else "their mean"
         return f"""\
 Find a route through a {maze.size}x{maze.size} maze from S to E that collects {_listed(plurals)} and keeps off the lava.
 
@@ -103,7 +126,7 @@ S start, E exit, # wall, {legend}, L lava{bonus}, . open floor.
   Stepping on {_listed(plurals, "or")} collects them; each lava tile that you step on costs you.{advert}
 
 {_NUMERALS[len(self.objectives)]} scores from 0 to 1 (higher is better): completion (E reached), {shares},
-safety (share of the lava avoided){thrift}. A route is judged by their mean.
+safety (share of the lava avoided){thrift}. A route is judged by {judged}.
 A route is a list of moves such as: R R D D L D"""
 
     def seed_answer(self) -> str:
@@ -133,7 +156,7 @@ A route is a list of moves such as: R R D D L D"""
             features["others"] = sum(shares[2:]) / len(shares[2:])
         else:
             features["length"] = walk.steps / max(1, self.maze.budget)
-        return Score(walk.rewards, fitness_of(walk.rewards), features, self._feedback(moves, walk))
+        return Score(walk.rewards, fitness_of(walk.rewards, self._weights), features, self._feedback(moves, walk))
 
     def _feedback(self, moves: str, walk: Walk) -> str:
         maze = self.maze

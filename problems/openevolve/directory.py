@@ -18,7 +18,6 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,8 +177,10 @@ class OpenEvolveProblem(FilesProblem):
         self._decided = decided and "combined_score" not in self.objectives
         self._take(measure_objectives(self.objectives, self.directions, metrics, not self._decided))
         self._combined = measure_objectives(("combined_score",), self.directions, metrics, not self._decided)
-        self._seed = partial(self._scored, reached)
-        if failed := self._seed().error or evaluation.failed or evaluation.artifacts.get("error"):
+        if len(self.objectives) == 1 and not self._decided:
+            self._own_weights = dict.fromkeys(self.objectives, 1.0)
+        self._seed = lambda problem: problem._scored(reached)  # type: ignore[attr-defined]
+        if failed := self._seed(self).error or evaluation.failed or evaluation.artifacts.get("error"):
             remedy = self._remedy(failed + evaluation.artifacts.get("stderr", ""))
             told = f"{self.where}: the initial program fails: {' '.join(failed.split())[:300]}{remedy}"
             warnings.warn(told, stacklevel=3)
@@ -204,7 +205,7 @@ class OpenEvolveProblem(FilesProblem):
         message = str(self.settings.get("system_message") or "").strip()
         higher = [one.name for one in self.metrics if not one.lower]
         told = [f"Higher is better in {', '.join(higher)}."] if higher else []
-        if self._decided:
+        if self._decided and self.user_weights is None:
             told.append("combined_score decides.")
         told.append(describe_directions(self.metrics))
         request = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -12,6 +12,7 @@ from problems.programs.cases import Task
 from problems.programs.comparison import clip, feedback, passes
 from problems.python_syntax import code_features, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
+from problems.weights import ALL_REWARDS
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -49,6 +50,10 @@ class ProgramProblem(Problem):
     def known_answers(self, seed: int) -> list[str]:
         """The data set's solution, if it has one."""
         return [self.task.reference] if self.task.reference else []
+
+    def target_under(self, weights: Sequence[float]) -> float:
+        """Of an answer that passes every case."""
+        return ALL_REWARDS
 
     def statement(self) -> str:
         """Task, signature and a public example or two; and where cases share the last component, that they do."""

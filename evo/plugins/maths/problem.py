@@ -7,7 +7,7 @@ the measurement.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from evo.plugins.maths.task import MathsTask, Measured, Unfit
 from problems.contract import Problem, Score
 from problems.python_syntax import code_features, parse_python, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
+from problems.weights import ALL_REWARDS
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -73,13 +74,18 @@ class MathsProblem(Problem):
         if task.aliases:
             call = f"`{task.aliases[0]}()` without arguments, for {task.symbol} = {task.headline} alone"
             alias = f"({call}, is accepted too.)\n"
+        decides = "" if self.user_weights else f"; {task.symbol} = {task.headline} decides"
         return f"""\
 {task.text}
 
-It is called for {task.symbol} = {sizes}, the smallest first; {task.symbol} = {task.headline} decides. Each call may \
+It is called for {task.symbol} = {sizes}, the smallest first{decides}. Each call may \
 take {SECONDS:g} s of one core;
 numpy can be imported. What is returned is measured; nothing that is claimed about it counts.
 {alias}Best values known: {known}."""
+
+    def target_under(self, weights: Sequence[float]) -> float:
+        """Of the best values known, each of which one program can construct."""
+        return ALL_REWARDS
 
     def seed_answer(self) -> str:
         """A weak construction."""

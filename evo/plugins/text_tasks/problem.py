@@ -14,11 +14,10 @@ from typing import Any
 
 from problems.contract import Problem
 from problems.fingerprint import fingerprint_of
+from problems.weights import ALL_REWARDS
 
 Row = Mapping[str, Any]
 _THOUGHT = re.compile(r"<(/?)think>")
-TOLERANCE = 1e-9
-"""The target is this far below 1, so that a sum in another order still reaches it."""
 
 
 class TextProblem(Problem):
@@ -31,7 +30,7 @@ class TextProblem(Problem):
     inline = True
     execution = "never"
     distinct_rewards = True
-    target: float | None = 1.0 - TOLERANCE
+    target: float | None = ALL_REWARDS
     rules = ""
 
     def __init__(self, name: str, row: Mapping[str, Any], where: str, source: str, licence: str) -> None:
@@ -53,6 +52,10 @@ class TextProblem(Problem):
     def canonical(self, answer: str) -> str:
         """The answer without its thoughts and without white space around it."""
         return without_thoughts(answer.replace("\r\n", "\n").replace("\r", "\n"))
+
+    def target_under(self, weights: Sequence[float]) -> float:
+        """Of an answer that earns everything."""
+        return ALL_REWARDS
 
     def fingerprint(self) -> str:
         """The fingerprint of the row and of the rules."""
