@@ -5,6 +5,7 @@ which are those of the search."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, insert, select
+from sqlalchemy import JSON, ColumnElement, Connection, Select, Table, Text, cast, select, type_coerce
+from sqlalchemy.types import NullType
 
 from islands.population.sums import fitness_bin, is_better
 from islands.schema import (
@@ -33,14 +35,15 @@ from islands.store import Store
 from islands.types import ProblemRecord, Reweighed, RunRecord
 from problems import temp_dirs
 from problems.address import name_few
+from problems.contract import Problem as Contract
 from problems.objectives import Objective
-from problems.weights import order_weights, weigh_objectives, weighted_mean, weights_argument
+from problems.weights import order_weights, weigh_objectives, weighted_mean, write_weights
 
 BATCH = 2000
 _SAME = 1e-12
 """Means of the same numbers in another order differ by a smaller share."""
-TargetUnder = Callable[[ProblemRecord, Sequence[float]], float | None]
-"""The fitness that solves a problem under ordered weights with sum 1, None if it is not known."""
+Find = Callable[[ProblemRecord], Contract | None]
+"""The problem as it was searched, None if it cannot be looked up."""
 
 
 class _Judged(NamedTuple):
@@ -67,16 +70,14 @@ class _Derived:
 
 
 @contextmanager
-def reweigh(
-    store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float], target_under: TargetUnder
-) -> Iterator[Store]:
+def reweigh(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float], find: Find) -> Iterator[Store]:
     """A store, to be read, that has these runs under the weights, as they are now. Raises BadAddress for weights that
     do not fit the objectives of each problem."""
     folder = temp_dirs.make("weights")
     try:
         file = f"{folder}/runs.db"
         with Store.open(file) as copy:
-            derived = _copy(store, runs, weights, target_under, copy)
+            derived = _copy(store, runs, weights, find, copy)
         with Store.open(file, read_only=True) as copy:
             copy.url = store.url  # messages and the commands of pages name the user's database
             copy.reweighed = _describe(runs, weights, derived)
@@ -87,35 +88,47 @@ def reweigh(
 
 def _describe(runs: Sequence[RunRecord], weights: Mapping[str, float], derived: _Derived) -> Reweighed:
     named = {
-        weights_argument(own) if isinstance(own, dict) else str(own)
+        write_weights(own) if isinstance(own, dict) else str(own)
         for own in (run.config.get("weights") for run in runs)
         if own is not None
     }
     searched = named or derived.own
     under = searched.pop() if len(searched) == 1 else "their own weights"
-    lines = [f"Judged under the weights {weights_argument(weights)}; searched under {under}."]
+    lines = [f"Judged under the weights {write_weights(weights)}; searched under {under}."]
     if derived.unknown:
         names = name_few(list(dict.fromkeys(derived.unknown)), 3)
-        lines.append(f"What solves it is not known under these weights: {names}.")
+        lines.append(f"Whether {names} is solved is not known under these weights.")
     return Reweighed(dict(weights), tuple(lines))
 
 
-def _copy(
-    store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float], target_under: TargetUnder, copy: Store
-) -> _Derived:
+def _copy(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float], find: Find, copy: Store) -> _Derived:
     ids, derived = [run.id for run in runs], _Derived()
     with store.read() as connection, copy.begin() as tx:
         for run in runs:
             for record in store.problems(run.id):
-                _derive(connection, run, record, weights, target_under, derived)
+                _derive(connection, run, record, weights, find, derived)
         _count_better(connection, ids, derived)
         change = _changes(runs, weights, derived)
         for table in METADATA.sorted_tables:
-            query = select(table).where(_held(table, ids)).order_by(*table.primary_key)
-            for rows in _batches(connection, query):
+            for rows in _batches(connection, _as_stored(table).where(_held(table, ids)).order_by(*table.primary_key)):
                 changed = [change[table](dict(row._mapping)) if table in change else dict(row._mapping) for row in rows]
-                tx.connection.execute(insert(table), changed)
+                tx.connection.exec_driver_sql(_insert(table), changed)
     return derived
+
+
+def _as_stored(table: Table) -> Select[Any]:
+    """Its rows as the database has them, JSON as text: what is only copied need not be read."""
+    columns = [
+        cast(column, Text) if isinstance(column.type, JSON) else type_coerce(column, NullType) for column in table.c
+    ]
+    return select(*(found.label(column.name) for found, column in zip(columns, table.c, strict=True)))
+
+
+def _insert(table: Table) -> str:
+    """SQLite's statement for such rows."""
+    names = [column.name for column in table.c]
+    quoted, values = (", ".join(form.format(name) for name in names) for form in ('"{}"', ":{}"))
+    return f"INSERT INTO {table.name} ({quoted}) VALUES ({values})"
 
 
 def _batches(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
@@ -138,7 +151,7 @@ def _held(table: Table, runs: Sequence[int]) -> ColumnElement[bool]:
 
 def _derive(
     connection: Connection, run: RunRecord, record: ProblemRecord, weights: Mapping[str, float],
-    target_under: TargetUnder, derived: _Derived,
+    find: Find, derived: _Derived,
 ) -> None:  # fmt: skip
     """Judge the answers to one problem in the order in which they were stored."""
     c = Candidate.c
@@ -169,8 +182,10 @@ def _derive(
         asked = order_weights(record.objectives, weights, record.name)
     same &= own is not None and all(map(math.isclose, own, asked))
     counted = {one.name: one.weight for one in record.metrics if one.counts and one.weight}
-    derived.own.add(weights_argument(counted) if its_own else "the problem's own fitness")
-    target = record.target if same else target_under(record, asked)
+    derived.own.add(write_weights(counted) if its_own else "the problem's own fitness")
+    problem = None if same else find(record)
+    weighed = None if problem is None else problem.weighted(weights)
+    target = record.target if same else weighed and weighed.target
     if target is None and record.target is not None:
         derived.unknown.append(record.name)
     solved = next((at for at, fitness in rises if target is not None and fitness >= target), None)
@@ -182,7 +197,11 @@ def _derive(
     values = {"target": target, "status": status, "solved_sequence": solved}
     values |= {"best": best and best[0], "best_fitness": best and best[1]}
     if not same:
-        values["metrics"] = list(map(asdict, weigh_objectives(record.objectives, record.metrics, asked)))
+        # what is not looked up here is checked by the fingerprint of a problem under its own weights, if at all
+        known = record.fingerprint if record.weights is None else None
+        values["fingerprint"] = known if weighed is None else weighed.fingerprint()
+        metrics = weigh_objectives(record.objectives, record.metrics, asked)
+        values["metrics"] = json.dumps(list(map(asdict, metrics)))
     derived.problems[record.id], derived.targets[record.id] = values, target
 
 
@@ -217,8 +236,8 @@ def _changes(
         summary = dict(record.summary)
         if not same:  # what the search said of its answers, and scores of a verification
             summary = {key: value for key, value in summary.items() if key not in ("problems", "verified", "solved")}
-        row |= {"status": record.status, "reason": record.reason, "owner": None, "summary": summary}
-        return row | {"config": {**row["config"], "weights": dict(weights)}}
+        row |= {"status": record.status, "reason": record.reason, "owner": None, "summary": json.dumps(summary)}
+        return row | {"config": json.dumps({**record.config, "weights": dict(weights)})}
 
     def problem(row: dict[str, Any]) -> dict[str, Any]:
         return row | derived.problems.get(row["id"], {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -11,7 +12,7 @@ from typing import Any
 from problems.contract import Score
 from problems.objectives import Objective, Reward
 from problems.types import Unanswered
-from problems.weights import weights_argument
+from problems.weights import weights_argument, write_weights
 
 RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
 """A run of a comparison waits until its turn comes."""
@@ -58,9 +59,13 @@ class Reweighed:
     weights: Mapping[str, float]
     lines: tuple[str, ...]
 
+    @property
+    def option(self) -> str:
+        """For a suggested command."""
+        return f"--weights {shlex.quote(weights_argument(self.weights))}"
+
     def __str__(self) -> str:
-        """As --weights takes them."""
-        return weights_argument(self.weights)
+        return write_weights(self.weights)
 
 
 @dataclass(frozen=True)

@@ -163,19 +163,27 @@ def statement_of(record: ProblemRecord, answer: str = "") -> Statement:
 
 def problem_of(record: ProblemRecord) -> Problem | None:
     """The problem at an address; None if it is not of a set, is missing, or is scored in another way than when it was
-    searched."""
-    return _look_up(record.address, record.fingerprint)
+    searched. Under the weights of the record, if it has any."""
+    weights = None if record.weights is None else tuple(record.weights.items())
+    return _look_up(record.address, record.fingerprint, weights)
 
 
 @lru_cache(maxsize=64)
-def _look_up(address: str, fingerprint: str | None) -> Problem | None:
+def _look_up(address: str, fingerprint: str | None, weights: tuple[tuple[str, float], ...] | None) -> Problem | None:
     if not _NAMED.match(address):
         return None
     with contextlib.suppress(BadAddress, ScorerFault, OSError, ValueError):
         found: list[Problem] = resolve(address)
-        if len(found) == 1 and fingerprint in (None, found[0].fingerprint()):
-            return found[0]
+        if len(found) == 1:
+            return _as_searched(found[0], fingerprint, None if weights is None else dict(weights))
     return None
+
+
+def _as_searched(problem: Problem, fingerprint: str | None, weights: Mapping[str, float] | None) -> Problem | None:
+    """The problem under the weights; None if it is scored in another way than the fingerprint tells, which may be that
+    of a search under its own weights."""
+    weighed = problem if weights is None else problem.weighted(weights)
+    return weighed if fingerprint in (None, weighed.fingerprint(), problem.fingerprint()) else None
 
 
 EQUAL = 1e-9
@@ -260,8 +268,8 @@ def _holding_out(record: ProblemRecord) -> Problem | None:
         return named if named is not None and named.holds_out else None
     if b"held_out" not in file.read_bytes():
         return None  # opening a problem scores its seed
-    (problem,) = resolve(record.address)
-    if record.fingerprint not in (None, problem.fingerprint()):
+    problem = _as_searched(resolve(record.address)[0], record.fingerprint, record.weights)
+    if problem is None:
         raise BadInput(f"--held-out: {record.name} has changed since this run was searched")
     problem.restore(record.metrics)
     return problem if problem.holds_out else None

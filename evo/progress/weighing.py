@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 from evo.progress.answer import problem_of
 from islands.comparisons import runs_named
-from islands.reweigh import TargetUnder, reweigh
+from islands.reweigh import reweigh
 from islands.store import Store
-from islands.types import ProblemRecord
 from problems.weights import parse_weights
 
 Weights = Mapping[str, float] | str | None
@@ -30,19 +29,5 @@ def open_runs(db: str, names: Sequence[str], weights: Weights = None) -> Iterato
             yield store
             return
         runs = {run.id: run for name in names for run in runs_named(store, name)}
-        with reweigh(store, list(runs.values()), weights, _find_targets()) as copy:
+        with reweigh(store, list(runs.values()), weights, problem_of) as copy:
             yield copy
-
-
-def _find_targets() -> TargetUnder:
-    """A look-up that opens each problem once, however many arms and seeds searched it."""
-    known = dict[tuple[str, str | None, tuple[float, ...]], float | None]()
-
-    def target_under(record: ProblemRecord, weights: Sequence[float]) -> float | None:
-        key = (record.address, record.fingerprint, tuple(weights))
-        if key not in known:
-            problem = problem_of(record)
-            known[key] = None if problem is None else problem.target_under(weights)
-        return known[key]
-
-    return target_under

@@ -162,7 +162,7 @@ def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
         return [("Browse every candidate", f"evo ui{db}")]
     run = f"{shlex.quote(progress.name)}{db}"
     reweighed = progress.store.reweighed
-    weights = "" if reweighed is None else f" --weights {shlex.quote(str(reweighed))}"
+    weights = "" if reweighed is None else f" {reweighed.option}"
     steps = [("Search longer", f"evo resume {run} --iterations {2 * comparison.iterations}")]
     if any(record.status not in ("done", "failed") for record in comparison.runs):
         steps = [("Continue", f"evo resume {run}")]
