@@ -43,7 +43,7 @@ BATCH = 2000
 _SAME = 1e-12
 """Means of the same numbers in another order differ by a smaller share."""
 Find = Callable[[ProblemRecord], Contract | None]
-"""The problem as it was searched, None if it cannot be looked up."""
+"""The problem of a record, None if it cannot be looked up."""
 
 
 class _Judged(NamedTuple):
@@ -184,8 +184,8 @@ def _derive(
     counted = {one.name: one.weight for one in record.metrics if one.counts and one.weight}
     derived.own.add(write_weights(counted) if its_own else "the problem's own fitness")
     problem = None if same else find(record)
-    weighed = None if problem is None else problem.weighted(weights)
-    target = record.target if same else weighed and weighed.target
+    known = None if problem is None else problem.weighted(weights).target
+    target = record.target if same else known
     if target is None and record.target is not None:
         derived.unknown.append(record.name)
     solved = next((at for at, fitness in rises if target is not None and fitness >= target), None)
@@ -197,9 +197,6 @@ def _derive(
     values = {"target": target, "status": status, "solved_sequence": solved}
     values |= {"best": best and best[0], "best_fitness": best and best[1]}
     if not same:
-        # what is not looked up here is checked by the fingerprint of a problem under its own weights, if at all
-        known = record.fingerprint if record.weights is None else None
-        values["fingerprint"] = known if weighed is None else weighed.fingerprint()
         metrics = weigh_objectives(record.objectives, record.metrics, asked)
         values["metrics"] = json.dumps(list(map(asdict, metrics)))
     derived.problems[record.id], derived.targets[record.id] = values, target

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -387,10 +387,7 @@ class Store:
     def problems(self, run_id: int) -> list[ProblemRecord]:
         """The run's problems by index."""
         query = select(Problem).where(Problem.c.run_id == run_id).order_by(Problem.c.index)
-        with self.read():
-            config = self.scalar(select(Run.c.config).where(Run.c.id == run_id)) or {}
-            named = weights if isinstance(weights := config.get("weights"), dict) else None
-            return [replace(problem_record(row), weights=named) for row in self.rows(query)]
+        return [problem_record(row) for row in self.rows(query)]
 
     def set_problem_status(
         self,

@@ -78,8 +78,6 @@ class ProblemRecord:
     fingerprint: of what scores it; None for a run from before these were kept
     metrics: the objectives in their order, with directions, scales and the seed's values; of a run from before these
         were kept its rewards
-    weights: of the objectives, by name, that its run was searched under, or is read under (islands.reweigh); None if
-        they are the problem's own
     """
 
     id: int
@@ -98,7 +96,6 @@ class ProblemRecord:
     best_fitness: Reward | None
     fingerprint: str | None = None
     metrics: tuple[Objective, ...] = ()
-    weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if not self.metrics:

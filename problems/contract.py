@@ -170,8 +170,9 @@ class Problem(ABC):
         return ""
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits, equal on every machine and path, that change when what decides the scores changes: the
-        scorer's files, the data set's line. By default of the class's source file and the texts of a prompt."""
+        """16 hexadecimal digits, and more under a user's weights, equal on every machine and path, that change when
+        what decides the scores changes: the scorer's files, the data set's line. By default of the class's source file
+        and the texts of a prompt."""
         from problems.fingerprint import code_fingerprint  # not for sandbox processes
 
         return code_fingerprint(self, type(self))

@@ -32,7 +32,9 @@ def parse_weights(text: str) -> dict[str, float] | str:
             value = float(number)
         except ValueError:
             value = math.nan
-        if not equals or not name or not 0 <= value < math.inf or name in found:
+        if name in found:
+            raise BadAddress(f"--weights {text}: {name} is named twice")
+        if not equals or not name or not 0 <= value < math.inf:
             raise BadAddress(
                 f"--weights {text}: {part.strip()!r} is not an objective with a number of at least 0; "
                 f"as in gold=3,diamond=1, or {SPREAD}"
@@ -49,6 +51,11 @@ def write_weights(weights: Mapping[str, float]) -> str:
 def weights_argument(weights: Mapping[str, float]) -> str:
     """As --weights takes them; `parse_weights` reads it."""
     return ",".join(f"{name}={float(number)!r}".removesuffix(".0") for name, number in weights.items())
+
+
+def describe_fitness(weights: Mapping[str, float] | str | None) -> str:
+    """`fitness: gold 3, diamond 1` for the weights of a configuration; "" where it names none."""
+    return f"fitness: {write_weights(weights)}" if isinstance(weights, Mapping) else ""
 
 
 def order_weights(objectives: Sequence[str], weights: Mapping[str, float], where: str) -> tuple[float, ...]:
@@ -108,6 +115,37 @@ def describe_weights(problem: Problem) -> str:
     return f"the weighted mean: {write_weights(named)}{rest}"
 
 
+def weighed_fingerprint(scorer: str, problem: Problem) -> str:
+    """The fingerprint of a problem under a user's weights: that of its scorer, a dash and 8 digits of the weights."""
+    rounded = {
+        name: f"{weight:.12g}" for name, weight in zip(problem.objectives, ordered_weights(problem), strict=True)
+    }
+    return f"{scorer}-{fingerprint_of(rounded)[:8]}"
+
+
+def scorer_fingerprint(fingerprint: str) -> str:
+    """The part of a fingerprint that is of the scorer, whatever the weights."""
+    return fingerprint.partition("-")[0]
+
+
+def weigh_by(problem: Problem, weights: Mapping[str, float] | str | None) -> Problem:
+    """The problem as a configuration has it judged: under its weights if it names any."""
+    return problem.weighted(weights) if isinstance(weights, Mapping) else problem
+
+
+def weigh_as_stored(problem: Problem, stored: Sequence[Objective]) -> Problem:
+    """The problem under the weights that its objectives were stored with; itself if these are its own."""
+    own = {one.name: one for one in problem.metrics or map(Objective, problem.objectives)}
+    named = math.isclose(sum(one.weight for one in stored), 1.0)  # not so where a run is older than weights
+    if not named or all(one.name in own and _counts(own[one.name]) == _counts(one) for one in stored):
+        return problem
+    return problem.weighted({one.name: one.weight for one in stored})
+
+
+def _counts(objective: Objective) -> tuple[float, bool]:
+    return objective.weight, objective.whole
+
+
 AnyProblem = TypeVar("AnyProblem", bound=Problem)
 
 
@@ -148,7 +186,7 @@ class _Weighed(Problem):
         return f"{super().statement()}\n\nThe fitness is {describe_weights(self)}."  # type: ignore[safe-super]
 
     def fingerprint(self) -> str:
-        return fingerprint_of(super().fingerprint(), ordered_weights(self))
+        return weighed_fingerprint(super().fingerprint(), self)
 
     def restore(self, objectives: Sequence[Objective]) -> None:
         super().restore(objectives)

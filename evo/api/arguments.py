@@ -136,7 +136,10 @@ def take_scorer(
 ) -> tuple[Score | None, dict[str, Any]]:
     """(the scoring function, its declarations, taken out of `given` and checked); (None, {}) without one. Raises
     BadInput."""
-    taken = {name: plain(given.pop(name)) for name in list(given) if name in ScorerSettings.model_fields}
+    own = set(ScorerSettings.model_fields)
+    if (score is None and batch_scorer is None) or isinstance(given.get("weights"), str):
+        own.discard("weights")  # those of the search then
+    taken = {name: plain(given.pop(name)) for name in list(given) if name in own}
     for name in given:  # a setting of the run looks like none of these
         if hint := did_you_mean(name, ScorerSettings.model_fields, most=1, like=NEAR):
             raise BadInput(f"{OPTIONS}: unknown key {name}{hint}")

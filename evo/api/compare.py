@@ -60,8 +60,8 @@ def compare(
         settings: every other flag of `evo compare` by its name: iterations (per problem, 100; in each, every arm gives
             the same number of answers, in chains of the arm's length), seeds (how many, from `seed` on; 3), baselines
             ("best-of-n", the default, "hill", "scs", each of the first arm or as in "hill=ARM", and "classic" for
-            mazes; [] for none), against (the reference arm), answers_per_iteration, processes, limit, seed, answers,
-            temperature, until_solved, max_answers, islands ...
+            mazes; [] for none), against (the reference arm), answers_per_iteration, processes, limit, weights, seed,
+            answers, temperature, until_solved, max_answers, islands ...
 
     Returns:
         The verdict, with metrics and tables; everything is in the database.

@@ -73,8 +73,8 @@ def evaluate(
         progress: False shows nothing.
         settings: policy ("embedded:base" by default; the result of `evo.train` is one too), answers_total (per problem,
             30, in chains of `answers`), seeds (how many, from `seed` on; 1), against (a file that `output` wrote, for a
-            comparison problem by problem), answers (m of a chain, 3), seed, limit, temperature, top_p, max_new_tokens,
-            sandbox, device, dtype.
+            comparison problem by problem), answers (m of a chain, 3), seed, limit, weights, temperature, top_p,
+            max_new_tokens, sandbox, device, dtype.
 
     Returns:
         Metrics with their intervals, over all problems and of each.

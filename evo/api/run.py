@@ -70,7 +70,8 @@ def run(
         settings: every flag of `evo run` by its name: policy (the model that answers: a hub id or directory,
             "vllm:ID", "openai:MODEL@URL", "embedded:NAME" for mazes, or "scripted:mutate", random edits of good
             answers; by default "embedded:base" for mazes, "scripted:gp" for rules, else "scripted:mutate"), iterations
-            (100, of each problem), answers, rollouts, seed, limit, temperature, until_solved, max_answers,
+            (100, of each problem), answers, rollouts, seed, limit, weights (of the objectives in the fitness, as in
+            {"gold": 3, "diamond": 1}), temperature, until_solved, max_answers,
             max_total_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, set, train (a method),
             train_every, sandbox, device ...; and the sections of --config: population, prompt, train, as mappings.
 

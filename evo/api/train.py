@@ -91,7 +91,7 @@ def train(
         progress: False shows nothing.
         settings: every other flag of `evo train` by its name: policy (where training starts: "embedded:base", the
             default, a hub id or directory), steps (of the optimiser, 200), prompts (groups per step), rollouts,
-            answers, lr, kl, seed, evaluate (held-out addresses), evaluate_every, max_seconds, max_answers,
+            answers, weights, lr, kl, seed, evaluate (held-out addresses), evaluate_every, max_seconds, max_answers,
             from_traces (names of runs), db ...
 
     Returns:

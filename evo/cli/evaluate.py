@@ -22,6 +22,7 @@ from evo.cli.options import (
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
 from evo.search.status import clock, describe_usage
+from problems.weights import describe_fitness
 
 SEEDS_SHOWN = 5
 
@@ -83,6 +84,8 @@ def _print(console: Console, record: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     rate = record["tokens"] / max(record["seconds"], 1e-9)
+    if told := describe_fitness(record.get("weights")):
+        console.print(told, soft_wrap=True)
     used = describe_usage(record["tokens"], record["prompt_tokens"], record["cost"])
     console.print(f"{used} in {clock(record['seconds'])} ({rate:,.0f}/s)")
     for title, errors in (("missing", record["format_errors"]), ("failed", record["answer_errors"])):

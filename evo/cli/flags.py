@@ -160,7 +160,11 @@ _OWN = [
     flag(RunConfig, "start", metavar="FILE"),
 ]
 
-sampling_flags = flags(RunConfig, ("policy", *_SAMPLING_KEYS))
+WEIGHTS: dict[str, Any] = {"metavar": "NAME=N,...", "type": str}
+"""Of the flag --weights, which the settings read from a text."""
+_SAMPLED = [flags(RunConfig, _SAMPLING_KEYS), flag(RunConfig, "weights", **WEIGHTS)]
+
+sampling_flags = together([flags(RunConfig, ("policy",)), *_SAMPLED])
 """The policy and how it samples, without a search."""
 
 search_flags = together(
@@ -169,7 +173,7 @@ search_flags = together(
 )
 """All settings of a run; each flag overrides the same key of --config."""
 
-shared_search_flags = together([flags(RunConfig, _SAMPLING_KEYS), *_OWN, *_SECTIONS])
+shared_search_flags = together([*_SAMPLED, *_OWN, *_SECTIONS])
 """The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
 
 _PARAMETERS = [key.replace(".", "__") for key in FLAGS.values()]

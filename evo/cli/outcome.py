@@ -20,6 +20,7 @@ from evo.tui.numbers import rate
 from evo.values import write_value, write_values
 from islands.store import Store
 from problems.objectives import Measure, Objective, Value
+from problems.weights import describe_fitness
 
 SHOWN_PROBLEMS, SHOWN_SETS = 30, 3
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
@@ -81,6 +82,8 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     if len(problems) > SHOWN_PROBLEMS:
         left = len(problems) - SHOWN_PROBLEMS
         console.print(f"... and {left} more (evo show {named})", soft_wrap=True, markup=False)
+    if outcome.config is not None and (told := describe_fitness(outcome.config.weights)):
+        console.print(told, soft_wrap=True, markup=False)
     why = f" ({escape(outcome.reason)})" if outcome.reason and outcome.outcome != "interrupted" else ""
     # a problem whose scorer failed counts nowhere
     known = sum(problem["target"] is not None and not problem["stopped"].startswith("failed") for problem in problems)

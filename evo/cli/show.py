@@ -59,6 +59,7 @@ from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
+from problems.weights import describe_fitness
 
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
@@ -164,6 +165,8 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
         f"{run.name}: {run.status}{why}, started {format_time(run.created)}, seed {run.seed}, commit {run.commit}"
     )
     console.print(run.command, style="dim", soft_wrap=True)
+    if store.reweighed is None and (told := describe_fitness(run.config.get("weights"))):
+        console.print(told, soft_wrap=True)
     for line in store.reweighed.lines if store.reweighed else ():
         console.print(line, soft_wrap=True)
     if run.config.get("policy") == ASK_TELL:

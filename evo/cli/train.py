@@ -8,7 +8,7 @@ import click
 
 from evo.api.drive import Driver
 from evo.api.train import prepare_training, run_training
-from evo.cli.flags import GroupedCommand, collect_given, flag, together
+from evo.cli.flags import WEIGHTS, GroupedCommand, collect_given, flag, together
 from evo.cli.live import choose_display
 from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
 from evo.config.train import TraceSettings, TrainRun
@@ -21,7 +21,7 @@ _OPTIMISATION = [
     name for name in TrainerSettings.model_fields if name not in EstimationSettings.model_fields and name != "seed"
 ]
 _FLAGS = [
-    flag(TrainRun, key, **({"envvar": "EVO_DB"} if key == "db" else {}))
+    flag(TrainRun, key, **{"db": {"envvar": "EVO_DB"}, "weights": WEIGHTS}.get(key, {}))
     for key in TrainRun.model_fields
     if key not in ("method", "problems")
 ]
@@ -37,7 +37,7 @@ _FLAGS = [
         "Budget": ("max_seconds", "max_answers", "limit"),
         "Sampling and parents": (
             *("temperature", "max_new_tokens", "parents", "parents_from", "parent_level", "under_way", "visits"),
-            "reward",
+            *("reward", "weights"),
         ),
         "Stored traces": (*TraceSettings.model_fields, "children"),
         "Method": [name for name in EstimationSettings.model_fields if name not in ("method", "seed")],

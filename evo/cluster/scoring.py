@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ from problems.registry import resolve
 from problems.sandbox import set_sandbox_mode
 from problems.sandbox.contract import Mode, SandboxFault
 from problems.scoring import Scorer, checked_score, scores_its_seed
+from problems.weights import weigh_by
+
+Weights = Mapping[str, float] | None
 
 EACH = 2
 """Answers that a search sends to one process: one is scored while the other waits."""
@@ -37,20 +40,22 @@ class ScorerActor:
         adopt_paths(folder, path)
         self._problems: dict[str, Problem] = {}
 
-    def check(self, name: str, answer: str, mode: Mode) -> WorkerAnswer:
-        """The checked Score of an answer."""
-        return self._answer(lambda problem: checked_score(problem, answer), name, mode)
+    def check(self, name: str, weights: Weights, answer: str, mode: Mode) -> WorkerAnswer:
+        """The checked Score of an answer. weights: Problem.user_weights"""
+        return self._answer(lambda problem: checked_score(problem, answer), name, weights, mode)
 
-    def takes_seed(self, name: str, answer: str, mode: Mode) -> WorkerAnswer:
+    def takes_seed(self, name: str, weights: Weights, answer: str, mode: Mode) -> WorkerAnswer:
         """Whether the scorer, which failed on `answer`, can score its seed."""
-        return self._answer(lambda problem: scores_its_seed(problem, answer), name, mode)
+        return self._answer(lambda problem: scores_its_seed(problem, answer), name, weights, mode)
 
-    def _answer(self, work: Any, name: str, mode: Mode) -> WorkerAnswer:
+    def _answer(self, work: Any, name: str, weights: Weights, mode: Mode) -> WorkerAnswer:
         try:
             set_sandbox_mode(mode)
-            if name not in self._problems:
-                (self._problems[name],) = resolve(name)
-            return WorkerAnswer(work(self._problems[name]))
+            key = repr((name, weights))
+            if key not in self._problems:
+                (problem,) = resolve(name)
+                self._problems[key] = weigh_by(problem, weights)
+            return WorkerAnswer(work(self._problems[key]))
         except Exception as error:
             return answer_of_error(error)
 
@@ -85,8 +90,9 @@ class ClusterScorer(Scorer):
     def _ask(self, method: str, problem: Problem, answer: str) -> Any:
         with self._turn:
             scorer_actor = next(self._scorer_actors)
+        asked = problem.name, problem.user_weights
         try:
-            scored: WorkerAnswer = ray.get(getattr(scorer_actor, method).remote(problem.name, answer, self._mode))
+            scored: WorkerAnswer = ray.get(getattr(scorer_actor, method).remote(*asked, answer, self._mode))
             return scored.result()
         except (ScorerFault, SandboxFault):
             raise

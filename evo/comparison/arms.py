@@ -3,6 +3,7 @@ problems that count. A single run is a comparison of one arm under one seed."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -117,6 +118,8 @@ def gather(store: Store, name: str, against: str | None = None, also: Sequence[s
     if also and (len(searched) > 1 or len({run.id for run in runs}) < len(runs)):
         names = "; ".join(dict.fromkeys(name_few([record.name for record in records], 3) for records in begun))
         raise BadInput(f"{' and '.join(named)} are not different runs of the same problems: {names}")
+    if also and len({json.dumps(run.config.get("weights"), sort_keys=True) for run in runs}) > 1:
+        raise BadInput(f"{' and '.join(named)} were searched under different weights of their objectives")
     faulty = {record.index: record for records in begun for record in records if record.status == "failed"}
     problems = tuple(record for record in (begun[0] if begun else ()) if record.index not in faulty)
     return Comparison(

@@ -12,9 +12,11 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
 from evo.errors import BadInput
 from islands.population.config import ISLANDS, PopulationConfig
+from problems.contract import BadAddress
 from problems.retired import drop_retired
 from problems.sandbox.contract import Mode
 from problems.scoring import check_resources
+from problems.weights import SPREAD, order_weights, parse_weights
 from vpo.advantage import METHODS
 from vpo.training.config import TrainerSettings
 
@@ -41,6 +43,28 @@ def _fresh(given: Any) -> Any:
 Fresh = Annotated[float | Literal["auto"], BeforeValidator(_fresh)]
 
 
+def _weights(given: Any) -> Any:
+    """As text, or by name; one message for both."""
+    try:
+        named = parse_weights(given) if isinstance(given, str) else given
+        if isinstance(named, Mapping):
+            order_weights(tuple(named), named, "weights")
+            return dict(named)
+    except BadAddress as error:
+        raise ValueError(str(error).removeprefix(f"--weights {given}: ").removeprefix("weights: ")) from None
+    if named != SPREAD:
+        raise ValueError(f"expected numbers by objective, as in gold=3,diamond=1, or {SPREAD}")
+    return named
+
+
+Weights = Annotated[dict[str, float] | Literal["spread"], BeforeValidator(_weights)]
+
+
+WEIGHTS = (
+    "The objectives' weights in the fitness, as in gold=3,diamond=1, those not named 0; default: as the problem says."
+)
+
+
 class SamplingConfig(StrictModel):
     """Which policy answers which problems, and how it samples."""
 
@@ -53,6 +77,7 @@ class SamplingConfig(StrictModel):
     answers: Answers = Field(3, description="Answers per rollout (m).")
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
     limit: Count | None = Field(None, description="Use only the first K problems of each set.")
+    weights: Weights | None = Field(None, description=WEIGHTS)
     temperature: Temperature | None = Field(
         None, description="The sampling temperature; default: an OpenEvolve config's, else the model's own, else 1."
     )

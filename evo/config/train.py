@@ -9,10 +9,11 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, parse, read_yaml
-from evo.config.run import Answers, Count, Rollouts, Share
+from evo.config.run import WEIGHTS, Answers, Count, Rollouts, Share, Weights
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
+from problems.weights import SPREAD
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
 from vpo.training.config import IMPROVE, Reward, TrainerSettings
@@ -57,6 +58,7 @@ _OF_SAMPLING = (
     "under_way",
     "visits",
     "reward",
+    "weights",
 )
 """Settings that decide which prompts are sampled, and how; traces have been sampled already."""
 _OF_EXAMPLES = ("from_traces", "db")
@@ -111,6 +113,8 @@ class TrainRun(TraceSettings, TrainerSettings):
         "solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",
     )
 
+    weights: Weights | None = Field(None, description=f"{WEIGHTS} For methods that learn from one fitness.")
+
     evaluate: list[str] = Field(default_factory=list, description="Held-out problem addresses to evaluate on.")
     evaluate_every: int = Field(50, ge=1, description="Steps between held-out evaluations.")
     evaluate_limit: Count | None = Field(None, description="Use only the first K held-out problems of each set.")
@@ -140,6 +144,13 @@ class TrainRun(TraceSettings, TrainerSettings):
                 raise ValueError(f"{key} chooses among stored iterations; {self.method} takes all answers")
             return self
         method = METHODS[self.method]
+        if self.weights is not None and not method.scalar:
+            users = ", ".join(name for name, one in METHODS.items() if one.scalar)
+            raise ValueError(f"{self.method} learns from all objectives, not from one user's weights; {users} do")
+        if self.weights == SPREAD:
+            raise ValueError(f"weights {SPREAD} is for a search; train for all weightings with vpo, without weights")
+        if self.weights is not None and self.archive_run is not None:
+            raise ValueError(f"the archives of {self.archive_run} were judged by other weights: leave out weights")
         if self.answers is not None and self.answers > 1 and not method.chain:
             raise ValueError(f"{self.method} learns from single answers: answers must be 1, not {self.answers}")
         if self.rollouts < 2:

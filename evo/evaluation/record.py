@@ -52,7 +52,7 @@ async def run_evaluation(
     problems = resolve_problems(config)
     config = resolve_address(resolve_settings(config, problems))
     path, total = settings.against, settings.answers_total
-    rival = read_evaluation(path, problems, total) if path else {}
+    rival = read_evaluation(path, problems, total, config.weights) if path else {}
     check_request(problems, config.answers, total)
     policy = open_policy(config, problems)
     scorer = Scorer(workers(config, problems))
@@ -71,6 +71,7 @@ async def run_evaluation(
         scorer.close()
     record = {
         **{"policy": config.policy, "policy_version": policy.version, "set": list(settings.problems)},
+        **({"weights": config.weights} if config.weights else {}),
         **evaluation.record(),
         **{"temperature": policy.temperature, "top_p": config.top_p, "max_new_tokens": config.max_new_tokens},
         **{"sandbox": config.sandbox, "commit": source_commit(), "command": command},
@@ -90,8 +91,11 @@ def check_writable(output: str) -> None:
         raise BadInput(f"-o {output}: the directory {path.parent} cannot be written to")
 
 
-def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[str, Any]:
-    """The file of `evo evaluate -o` on the same problems at equal numbers of answers; BadInput if it is not that."""
+def read_evaluation(
+    path: str, problems: Sequence[Problem], total: int, weights: Mapping[str, float] | str | None = None
+) -> dict[str, Any]:
+    """The file of `evo evaluate -o` on the same problems, under the same weights, at equal numbers of answers; BadInput
+    if it is not that."""
 
     def refused(what: str) -> BadInput:
         return BadInput(f"--against {path}: {what}")
@@ -115,6 +119,8 @@ def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[
             raise refused(f"has {name}, which is not among these; compare on the same problems")
         if (row.get("objectives"), row.get("target")) != (list(ours[name].objectives), ours[name].target):
             raise refused(f"its {name} had other objectives or another target; evaluate it again")
+    if (other := record.get("weights")) != weights:
+        raise refused(f"its weights are {other or 'those of the problems'}; evaluate it again with the same --weights")
     if (answers := record.get("answers_total")) != total:
         raise refused(f"{answers} answers a problem there, {total} here; compare at equal numbers (--answers-total)")
     return dict(record)

@@ -221,7 +221,8 @@ def _check_inputs(stage: Stage, earlier: Mapping[str, Stage]) -> None:
     if stage.kind != "report" and not given.get("problems") and not given.get("from_traces"):
         raise BadInput("problems: name problems")
     addresses = [*given.get("problems", ()), *given.get("evaluate", ())] if stage.kind != "report" else []
-    problems = problems_at([address for address in addresses if stage_named(address) is None], 1)
+    named = [address for address in addresses if stage_named(address) is None]
+    problems = problems_at(named, 1, getattr(stage.settings, "weights", None))
     own = stage.settings.policy if stage.kind in ("train", "evaluate") else given.get("policy")
     policies = [own, *(arm["policy"] for arm in given.get("arms", {}).values())]
     for policy in [part for named in filter(None, policies) for part in split_policies(named)]:

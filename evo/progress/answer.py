@@ -27,6 +27,7 @@ from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.objectives import Objective, Value, own_values, value_of
 from problems.registry import has_best_known, resolve
+from problems.weights import scorer_fingerprint, weigh_as_stored
 
 AT_ONCE, IDS_NAMED = 500, 3
 SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
@@ -163,27 +164,19 @@ def statement_of(record: ProblemRecord, answer: str = "") -> Statement:
 
 def problem_of(record: ProblemRecord) -> Problem | None:
     """The problem at an address; None if it is not of a set, is missing, or is scored in another way than when it was
-    searched. Under the weights of the record, if it has any."""
-    weights = None if record.weights is None else tuple(record.weights.items())
-    return _look_up(record.address, record.fingerprint, weights)
+    searched."""
+    return _look_up(record.address, record.fingerprint, record.metrics)
 
 
 @lru_cache(maxsize=64)
-def _look_up(address: str, fingerprint: str | None, weights: tuple[tuple[str, float], ...] | None) -> Problem | None:
+def _look_up(address: str, fingerprint: str | None, metrics: tuple[Objective, ...]) -> Problem | None:
     if not _NAMED.match(address):
         return None
     with contextlib.suppress(BadAddress, ScorerFault, OSError, ValueError):
         found: list[Problem] = resolve(address)
-        if len(found) == 1:
-            return _as_searched(found[0], fingerprint, None if weights is None else dict(weights))
+        if len(found) == 1 and (fingerprint is None or scorer_fingerprint(fingerprint) == found[0].fingerprint()):
+            return weigh_as_stored(found[0], metrics)
     return None
-
-
-def _as_searched(problem: Problem, fingerprint: str | None, weights: Mapping[str, float] | None) -> Problem | None:
-    """The problem under the weights; None if it is scored in another way than the fingerprint tells, which may be that
-    of a search under its own weights."""
-    weighed = problem if weights is None else problem.weighted(weights)
-    return weighed if fingerprint in (None, weighed.fingerprint(), problem.fingerprint()) else None
 
 
 EQUAL = 1e-9
@@ -268,9 +261,10 @@ def _holding_out(record: ProblemRecord) -> Problem | None:
         return named if named is not None and named.holds_out else None
     if b"held_out" not in file.read_bytes():
         return None  # opening a problem scores its seed
-    problem = _as_searched(resolve(record.address)[0], record.fingerprint, record.weights)
-    if problem is None:
+    (problem,) = resolve(record.address)
+    if record.fingerprint and scorer_fingerprint(record.fingerprint) != problem.fingerprint():
         raise BadInput(f"--held-out: {record.name} has changed since this run was searched")
+    problem = weigh_as_stored(problem, record.metrics)
     problem.restore(record.metrics)
     return problem if problem.holds_out else None
 

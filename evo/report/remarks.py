@@ -7,6 +7,7 @@ from collections import Counter
 from evo.comparison.arms import Comparison
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot
+from problems.weights import describe_fitness
 
 
 def describe_state(comparison: Comparison) -> str:
@@ -19,7 +20,8 @@ def describe_state(comparison: Comparison) -> str:
         _counted(seeds, "seed"),
         f"{_counted(comparison.iterations, 'iteration')} of {_counted(answers, 'answer')} planned for each",
     ]
-    return ", ".join(parts)
+    fitness = describe_fitness(comparison.arms[0].runs[0].config.get("weights"))
+    return "; ".join(filter(None, (", ".join(parts), fitness)))
 
 
 def describe_faults(progress: Progress, snapshot: Snapshot) -> list[str]:

@@ -132,7 +132,7 @@ def check_new_training(run: TrainRun, output: str) -> None:
     from evo.training.directory import TrainingDirectory  # only trainings need it
 
     TrainingDirectory(output).begun(run)
-    problems_at([*run.problems, *run.evaluate], 1)
+    problems_at([*run.problems, *run.evaluate], 1, run.weights)
     check_one_policy(run.policy, "evo train trains")
     if run.from_traces and parse_address(run.policy).common.fresh is not None:
         raise BadInput(f"stored traces are already sampled: leave out ?fresh= of {run.policy}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from evo.config.parse import parse
@@ -14,6 +14,7 @@ from evo.search.operators import Operator
 from problems.address import grouped
 from problems.contract import Problem
 from problems.scoring import Scorer
+from problems.weights import weigh_by
 from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
@@ -32,11 +33,11 @@ class Resources:
 
     def __init__(self, open_policy: OpenPolicy | None = None, scorer: Scorer | None = None) -> None:
         self.scorer, self._open_policy = scorer, open_policy
-        self._problems: dict[tuple[str | int | None, ...], list[Problem]] = {}
+        self._problems: dict[str, list[Problem]] = {}
         self._policies: dict[str, Policy] = {}
 
     def problems(self, config: RunConfig) -> list[Problem]:
-        key = (*config.problems, config.limit)
+        key = repr((config.problems, config.limit, config.weights))
         if key not in self._problems:
             self._problems[key] = resolve_problems(config)
         return self._problems[key]
@@ -103,7 +104,7 @@ def resolve_problems(config: RunConfig) -> list[Problem]:
     from problems.sandbox import set_sandbox_mode
 
     set_sandbox_mode(config.sandbox)
-    return problems_at(config.problems, config.limit)
+    return problems_at(config.problems, config.limit, config.weights)
 
 
 def check_apart(learned: Iterable[str], held_out: Iterable[Problem]) -> None:
@@ -112,15 +113,18 @@ def check_apart(learned: Iterable[str], held_out: Iterable[Problem]) -> None:
         raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
 
 
-def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Problem]:
-    """Every problem the addresses name, each once, in order; of each address the first `limit`."""
+def problems_at(
+    addresses: Sequence[str], limit: int | None = None, weights: Mapping[str, float] | str | None = None
+) -> list[Problem]:
+    """Every problem the addresses name, each once, in order; of each address the first `limit`. weights: that the
+    configuration has them judged by. Raises BadAddress, also if a problem lacks an objective that has a weight."""
     from problems.registry import resolve
 
     problems: dict[str, Problem] = {}
     for address in addresses if limit else grouped(addresses):
         for problem in resolve(address, limit=limit):
             problems.setdefault(problem.name, problem)
-    return list(problems.values())
+    return [weigh_by(problem, weights) for problem in problems.values()]
 
 
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:

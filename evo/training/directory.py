@@ -22,6 +22,7 @@ from evo.errors import BadInput, at_file
 from evo.glossary import TRAINING
 from evo.whole_file import lock_folder, write_whole
 from islands.training import current_names
+from problems.weights import write_weights
 
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
 
@@ -150,4 +151,6 @@ def _parse(line: str) -> dict[str, Any] | None:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return write_weights(value)
     return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)

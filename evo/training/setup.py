@@ -80,7 +80,8 @@ def _open(
         if not run.problems and stored is None:
             raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
         set_sandbox_mode(run.sandbox)
-        problems, held_out = problems_at(run.problems, run.limit), problems_at(run.evaluate, run.evaluate_limit)
+        problems = problems_at(run.problems, run.limit, run.weights)
+        held_out = problems_at(run.evaluate, run.evaluate_limit, run.weights)
         check_apart({problem.name for problem in problems} if stored is None else stored.problem_names, held_out)
         if run.asked_temperature == 0 and stored is None:
             raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")

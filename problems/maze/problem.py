@@ -13,7 +13,7 @@ from problems.maze.board import NAMES, PAPER, PLURALS, Maze, UnreadableRoute, Wa
 from problems.maze.optimum import best_route, optimum
 from problems.maze.planner import draw_route
 from problems.objectives import Objective
-from problems.weights import describe_weights, order_weights, ordered_weights, weigh_objectives
+from problems.weights import describe_weights, order_weights, ordered_weights, weigh_objectives, weighed_fingerprint
 
 TOLERANCE = 1e-9
 """The target is this far below the optimum, so that a sum in another order still reaches it."""
@@ -68,7 +68,8 @@ class MazeProblem(Problem):
 
     def fingerprint(self) -> str:
         scored = () if self.maze.rules == PAPER else self.objectives
-        return fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size, *scored, *self._weights)
+        scorer = fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size, *scored)
+        return weighed_fingerprint(scorer, self) if self._weights else scorer
 
     def picture(self, answer: str) -> str:
         """The board, three characters a tile, with the route of the answer: the way out of each floor tile, when it was

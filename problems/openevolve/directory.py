@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems.contract import BadAddress, Score, ScorerFault
+from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.custom.program_files import FilesProblem
 from problems.custom.scorer_problem import (
     MISSING,
@@ -38,6 +38,7 @@ from problems.objectives import describe_directions, measure_objectives
 from problems.openevolve.config import FEATURE_DIMENSIONS, OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import evaluator_of, initial_program, language_of, odd_marker
 from problems.sandbox.contract import EvaluatorSpec, Limits
+from problems.weights import order_weights, weigh
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -165,6 +166,7 @@ class OpenEvolveProblem(FilesProblem):
             there = f"there are {', '.join(sorted(metrics))}"
             why = f" ({evaluation.failed})" if evaluation.failed else ""
             raise ScorerFault(f"{self._config}: no metric named {', '.join(missing)}; {there}{why}")
+        self._seed_metrics = metrics
         decided = "combined_score" in metrics
         names = [n for n in metrics if n != "combined_score" and (n != "error" or n in self._asked())]
         if asked:
@@ -184,6 +186,18 @@ class OpenEvolveProblem(FilesProblem):
             remedy = self._remedy(failed + evaluation.artifacts.get("stderr", ""))
             told = f"{self.where}: the initial program fails: {' '.join(failed.split())[:300]}{remedy}"
             warnings.warn(told, stacklevel=3)
+
+    def weighted(self, weights: Mapping[str, float]) -> Problem:
+        """As of any problem. Where a name is a metric of the initial program that is no objective, as those beside a
+        combined_score are, the objectives are the metrics that are named."""
+        if self.fault is not None or set(weights) <= set(self.objectives):
+            return super().weighted(weights)
+        order_weights(tuple(self._seed_metrics), weights, self.name)
+        chosen = copy.copy(self)
+        names = tuple(name for name in self._seed_metrics if name in weights)
+        chosen.objectives, chosen._own_weights, chosen._whole_mean = names, None, False
+        chosen._take(measure_objectives(names, self.directions, self._seed_metrics, True))
+        return weigh(chosen, weights)
 
     def _check_seed(self) -> None:
         """Raise ScorerFault for an initial program that would be refused as an answer: hardly a program made from it
