@@ -97,7 +97,10 @@ def verify_run(
             subjects = _read_subjects(judged, judged.run(name), [problem] if isinstance(problem, str) else problem)
         if judged.reweighed is not None:  # its rivals are other runs than those under the search's own weights
             config = config.model_copy(update={"weights": dict(judged.reweighed.weights)})
-            notes, tag = list(judged.reweighed.lines), f"-{fingerprint_of(config.weights)[:6]}"
+            notes, tag = (
+                list(judged.reweighed.lines),
+                f"-{fingerprint_of(weights_argument(judged.reweighed.weights))[:6]}",
+            )
         total, count = run_totals(store, run.id), len(store.problems(run.id))
     each = config.rollouts * config.answers
     asked = math.ceil((total.groups or total.answers or 1) / count)
