@@ -118,7 +118,7 @@ def _copy(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float],
 
 def _as_stored(table: Table) -> Select[Any]:
     """Its rows as the database has them, JSON as text: what is only copied need not be read."""
-    columns = [
+    columns: list[ColumnElement[Any]] = [
         cast(column, Text) if isinstance(column.type, JSON) else type_coerce(column, NullType) for column in table.c
     ]
     return select(*(found.label(column.name) for found, column in zip(columns, table.c, strict=True)))
