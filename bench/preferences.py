@@ -2,7 +2,7 @@
 (bench/results/preferences.md).
 
     python -m bench.preferences train DIR        # the policies, one directory each; a finished one is skipped
-    python -m bench.preferences search DIR       # evo compare, a comparison a training seed, in DIR/search.db
+    python -m bench.preferences search DIR       # a search for each, in DIR/search.db
     python -m bench.preferences sample DIR       # 30 answers a maze without evolution
     python -m bench.preferences tables DIR
     python -m bench.preferences plot DIR -o docs/preferences.svg
@@ -28,7 +28,6 @@ import numpy.typing as npt
 from evo.evaluation.evaluate import sample_answers
 from evo.stats import mean_interval, paired_difference, write_difference
 from islands.browse import candidates_table
-from islands.comparisons import runs_named
 from islands.store import Store
 from problems.maze.board import rewards_of
 from problems.maze.optimum import fewest_steps
@@ -105,6 +104,12 @@ def policies(plan: Plan, folder: Path) -> Iterator[tuple[Method, int, Path]]:
             yield method, seed, folder / f"{method.key}-{seed}"
 
 
+def trainings(plan: Plan, folder: Path) -> Iterator[tuple[Method, int, Path]]:
+    """Those that are there, and the start of all, which writes chains of three."""
+    yield Method("base", "", size=CHAINS), 0, Path(plan.start.replace("DIR", str(folder)))
+    yield from ((method, seed, path) for method, seed, path in policies(plan, folder) if path.exists())
+
+
 def train(plan: Plan, folder: Path) -> None:
     for method, seed, path in policies(plan, folder):
         if (path / "config.json").exists():
@@ -117,22 +122,20 @@ def train(plan: Plan, folder: Path) -> None:
 
 
 def search(plan: Plan, folder: Path) -> None:
-    """One comparison a training seed, whose seed the searches have too."""
+    """A search for each training, with its seed; of the start too."""
     database = f"sqlite:///{folder}/search.db"
-    for seed in range(max(method.seeds for method in plan.methods)):
-        name = f"seed{seed}"
+    for method, seed, path in trainings(plan, folder):
+        name = f"{method.key}-{seed}"
         with Store.open(database) as store:
-            known = {run.comparison for run in store.runs()}
-        if name in known:
-            run("resume", name, "--db", database, "--plain")
+            known = {run.name: run.status for run in store.runs()}
+        if known.get(name) == "done":
             continue
-        arms = [f"base={plan.start.replace('DIR', str(folder))}"]
-        arms += [f"{method.key}={path}" for method, of, path in policies(plan, folder) if of == seed]
-        run(
-            *("compare", plan.judge, *(part for arm in arms for part in ("--arm", arm)), "--baseline", "none"),
-            *("--answers-per-iteration", "3", "--iterations", str(plan.horizons[-1]), "--seeds", "1"),
-            *("--seed", str(seed), "--name", name, "--db", database, "--plain"),
-        )
+        arguments = ["resume", name] if name in known else [
+            *("run", plan.judge, "--policy", str(path), "--answers", str(method.answers)),
+            *("--rollouts", str(3 // method.answers), "--iterations", str(plan.horizons[-1])),
+            *("--seed", str(seed), "--name", name),
+        ]  # fmt: skip
+        run(*arguments, "--db", database, "--plain")
 
 
 def run(*arguments: str) -> None:
@@ -142,13 +145,11 @@ def run(*arguments: str) -> None:
 def sample(plan: Plan, folder: Path) -> None:
     """Rewards (P, samples, d) of every policy in FOLDER/NAME.npy."""
     problems = problem_set_of(plan.judge)
-    start = Method("base", "")
-    for method, seed, path in [*policies(plan, folder), (start, 0, Path(plan.start.replace("DIR", str(folder))))]:
+    for method, seed, path in trainings(plan, folder):
         stored = folder / f"sample-{method.key}-{seed}.npy"
         if stored.exists():
             continue
-        address = str(path) if path.exists() else plan.start
-        scorer, policy = Scorer(1), load_policy(address)
+        scorer, policy = Scorer(1), load_policy(str(path))
         drawn = asyncio.run(_sample(policy, problems, method.answers, plan.samples, seed, scorer))
         np.save(stored, np.stack([answers.rewards for answers in drawn.problems]))
 
@@ -204,16 +205,15 @@ def best_values(plan: Plan, folder: Path, times: Sequence[int]) -> dict[tuple[st
         found[key, "sample", int(seed)] = (np.load(path) @ w.T).max(axis=1)
     names = [problem.name for problem in problem_set_of(plan.judge)]
     with Store.open(f"sqlite:///{folder}/search.db", read_only=True) as store:
-        for comparison in sorted({one.comparison for one in store.runs() if one.comparison}):
-            for one in runs_named(store, comparison):
-                best = {t: np.zeros((len(names), len(w))) for t in times}
-                for line in candidates_table(store, one.id):
-                    values, row = w @ np.array(list(line.rewards.values())), names.index(line.problem)
-                    for t in times:
-                        if (line.iteration or 0) < t:
-                            best[t][row] = np.maximum(best[t][row], values)
+        for searched in store.runs():
+            key, _, seed = searched.name.rpartition("-")
+            best = {t: np.zeros((len(names), len(w))) for t in times}
+            for line in candidates_table(store, searched.id):
+                values, row = w @ np.array(list(line.rewards.values())), names.index(line.problem)
                 for t in times:
-                    found[str(one.arm), str(t), int(comparison.removeprefix("seed"))] = best[t]
+                    if (line.iteration or 0) < t:
+                        best[t][row] = np.maximum(best[t][row], values)
+            found |= {(key, str(t), int(seed)): best[t] for t in times}
     return found
 
 

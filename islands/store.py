@@ -19,7 +19,7 @@ from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
 from islands.migrations import ensure_schema
 from islands.names import check_name, readable_name
 from islands.schema import PolicyVersion, Problem, Run, TrainingStep
-from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord, check_status
+from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, Reweighed, RunRecord, check_status
 from problems.address import did_you_mean
 from problems.contract import Problem as Contract
 from problems.contract import Score
@@ -66,7 +66,10 @@ class _Thread(threading.local):
 
 
 class Store:
-    """A database of runs. Reading is safe from any thread; transactions of one store run one at a time."""
+    """A database of runs. Reading is safe from any thread; transactions of one store run one at a time.
+
+    reweighed: None, unless its runs are read under other weights (islands.reweigh)
+    """
 
     def __init__(self, url: URL, writer: Engine, reader: Engine, read_only: bool) -> None:
         self.url = url
@@ -81,6 +84,7 @@ class Store:
         self._place = _place(self._file)
         self._locks = AdvisoryLocks(reader) if self._file is None else FileLocks(self._file)
         self._thread = _Thread()
+        self.reweighed: Reweighed | None = None
 
     @classmethod
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:

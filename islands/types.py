@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -11,6 +12,7 @@ from typing import Any
 from problems.contract import Score
 from problems.objectives import Objective, Reward
 from problems.types import Unanswered
+from problems.weights import weights_argument, write_weights
 
 RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
 """A run of a comparison waits until its turn comes."""
@@ -45,6 +47,25 @@ class RunRecord:
     def verifies(self) -> str | None:
         """The run that `evo verify` made this one for; None for a run of the user's."""
         return self.config.get("verifies")
+
+
+@dataclass(frozen=True)
+class Reweighed:
+    """That a store has its runs under other weights than they were searched under.
+
+    weights: by objective, as they were named; lines: what a reader of any view must know
+    """
+
+    weights: Mapping[str, float]
+    lines: tuple[str, ...]
+
+    @property
+    def option(self) -> str:
+        """For a suggested command."""
+        return f"--weights {shlex.quote(weights_argument(self.weights))}"
+
+    def __str__(self) -> str:
+        return write_weights(self.weights)
 
 
 @dataclass(frozen=True)

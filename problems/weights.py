@@ -48,6 +48,11 @@ def write_weights(weights: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {number:g}" for name, number in weights.items() if number > 0)
 
 
+def weights_argument(weights: Mapping[str, float]) -> str:
+    """As --weights takes them; `parse_weights` reads it."""
+    return ",".join(f"{name}={float(number)!r}".removesuffix(".0") for name, number in weights.items())
+
+
 def describe_fitness(weights: Mapping[str, float] | str | None) -> str:
     """`fitness: gold 3, diamond 1` for the weights of a configuration; "" where it names none."""
     return f"fitness: {write_weights(weights)}" if isinstance(weights, Mapping) else ""

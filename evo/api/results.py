@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from evo.api.arguments import check_run_name, database
 from evo.errors import BadInput
 from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
+from evo.progress.weighing import Weights, open_runs, read_weights
 from evo.report.page import write_report
 from evo.report.terminal import as_dict as comparison_dict
 from evo.search.status import clock
@@ -68,10 +70,14 @@ class StoredResult:
 
     name: str
     db: str
+    weights: Weights
+
+    def _open(self) -> AbstractContextManager[Store]:
+        return open_runs(self.db, [self.name], self.weights)
 
     def report(self, path: str) -> Path:
         """Write it as one HTML page, as `evo report` does. Raises BadInput."""
-        with Store.open(self.db, read_only=True) as store:
+        with self._open() as store:
             write_report(store, self.name, path, vars(self).get("against"))
         return Path(path)
 
@@ -93,6 +99,7 @@ class RunResult(StoredResult):
     best: the best valid answer of every problem that has one, in the problems' order
     problems: every problem's name with its status (solved, done, failed, active)
     summary: counts and rates of the search: groups, answers, tokens, seconds (searched), errors by kind ...
+    weights: by which the stored answers are judged here, if not by those of the search
 
     Example:
         result = evo.run("maze:hard", limit=3, iterations=20)
@@ -107,6 +114,7 @@ class RunResult(StoredResult):
     best: list[Answer]
     problems: Mapping[str, str]
     summary: Mapping[str, Any]
+    weights: Weights = None
 
     @property
     def best_answer(self) -> Answer:
@@ -121,7 +129,7 @@ class RunResult(StoredResult):
             portfolio = result.sets(3)[0]
             portfolio.value, [member.text for member in portfolio.members]
         """
-        with Store.open(self.db, read_only=True) as store:
+        with self._open() as store:
             return choose_sets(store, [store.run(self.name)], k, held_out=True)
 
     @property
@@ -134,7 +142,7 @@ class RunResult(StoredResult):
         generation, parent, policy_version, fitness, error, feedback, answer, created (a datetime in UTC), a column
         reward.NAME for every objective and feature.NAME for every feature; value.NAME for what the scorer measured,
         where rewards are made from it. Raises ImportError without pandas."""
-        with Store.open(self.db, read_only=True) as store:
+        with self._open() as store:
             rows = candidate_rows(store, [store.run(self.name)])
         return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
 
@@ -150,27 +158,30 @@ class RunResult(StoredResult):
         return f"{self.outcome}{why}: run {self.name}, {', '.join(filter(None, parts))}"
 
 
-def load_run(name: str, *, db: str | None = None) -> RunResult:
+def load_run(name: str, *, db: str | None = None, weights: Mapping[str, float] | str | None = None) -> RunResult:
     """A stored run, finished or not.
 
     Args:
         name: the run's name; a comparison's runs are NAME/ARM/sSEED.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
+        weights: judge the stored answers by these weights of the objectives, {"gold": 3, "diamond": 1} or the text of
+            --weights. Nothing is scored again.
 
     Raises:
-        UnknownRun: with close names. DatabaseUnavailable: there is no such database.
+        UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown objective.
 
     Example:
         evo.load_run("calm-otter").best
+        evo.load_run("calm-otter", weights={"gold": 3, "diamond": 1}).best
     """
     check_run_name(name)
-    db = database(db)
-    with Store.open(db, read_only=True) as store, store.read():
+    db, weights = database(db), read_weights(weights)
+    with open_runs(db, [name], weights) as store, store.read():
         run = store.run(name)
         answers = best_answers(store, run.id)
         problems = {problem.name: problem.status for problem in store.problems(run.id)}
         summary = current_summary(store, run)
-    return RunResult(run.name, db, run.status, run.reason, answers, problems, summary)
+    return RunResult(run.name, db, run.status, run.reason, answers, problems, summary, weights)
 
 
 def best_answers(store: Store, run_id: int) -> list[Answer]:
@@ -207,6 +218,7 @@ class ComparisonResult(StoredResult):
         (difference in the solve rate, or in the mean best value if there are no targets, with its 95% interval; of a
         value to be lowered it ends in an arrow and better or worse) or "no difference shown"
     summary: all metrics with intervals and p-values, as `evo compare --json` prints them
+    weights: by which the stored answers are judged here, if not by those of the search
 
     Example:
         result = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}, limit=20, seeds=3)
@@ -219,6 +231,7 @@ class ComparisonResult(StoredResult):
     against: str | None
     verdicts: list[str]
     summary: Mapping[str, Any]
+    weights: Weights = None
 
     @property
     def verdict(self) -> str:
@@ -233,7 +246,7 @@ class ComparisonResult(StoredResult):
 
         Raises ImportError without pandas.
         """
-        with Store.open(self.db, read_only=True) as store:
+        with self._open() as store:
             progress = Progress.open(store, self.name, self.against)
             rows = candidate_rows(store, progress.comparison.runs) if candidates else _search_rows(progress)
         return data_frame(rows, ("arm", "seed", "problem"))
@@ -241,7 +254,7 @@ class ComparisonResult(StoredResult):
     def curves(self) -> DataFrame:
         """The best value so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
         rose, and one at the last iteration. Raises ImportError without pandas."""
-        with Store.open(self.db, read_only=True) as store:
+        with self._open() as store:
             progress, rows = Progress.open(store, self.name, self.against), list[dict[str, Any]]()
             for search in progress.searches():
                 steps = [(rise.iteration, rise.value.number) for rise in search.rises]
@@ -254,26 +267,30 @@ class ComparisonResult(StoredResult):
         return f"{self.name}: {self.verdict}"
 
 
-def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
+def load_comparison(
+    name: str, *, db: str | None = None, against: str | None = None, weights: Mapping[str, float] | str | None = None
+) -> ComparisonResult:
     """A stored comparison, finished or not.
 
     Args:
         name: the comparison's name.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         against: the arm that the others are measured against; the first by default.
+        weights: as for `evo.load_run`.
 
     Raises:
-        UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm.
+        UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm, or an
+            unknown objective.
 
     Example:
         evo.load_comparison("calm-otter", against="base").verdict
     """
     check_run_name(name)
-    db = database(db)
-    with Store.open(db, read_only=True) as store:
+    db, weights = database(db), read_weights(weights)
+    with open_runs(db, [name], weights) as store:
         progress = Progress.open(store, name, against)
         figures = comparison_dict(progress)
-    return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures)
+    return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures, weights)
 
 
 def _search_rows(progress: Progress) -> list[dict[str, Any]]:

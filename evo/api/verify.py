@@ -21,6 +21,7 @@ from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
+from evo.progress.weighing import open_runs, read_weights
 from evo.runs.preflight import ASK_TELL
 from evo.runs.resume import config_of, relaunch
 from evo.runs.start import Changes, launch
@@ -35,11 +36,12 @@ from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
 from problems.contract import Score as Scored
+from problems.fingerprint import fingerprint_of
 from problems.objectives import Objective, Reward, fitness_objective, is_lower, own_values, value_of
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
-from problems.weights import weigh_by
+from problems.weights import weigh_by, weights_argument
 
 REPEATS_OF_NOISE = 10
 """Scores of each answer if the scorer is noisy."""
@@ -60,7 +62,8 @@ def verify(
         db: as for `evo.resume`.
         progress: as for `evo.resume`.
         options: the flags of `evo verify`: problem (names), repeats, sample (True also asks a model that costs), tune,
-            max_answers, max_seconds.
+            max_answers, max_seconds, weights (as for `evo.load_run`: the answer that is best under them,
+            with rivals that search under them).
 
     Raises:
         ValueError: the run has no answer, or its scorer is not there. ScorerFault, Interrupted: as `evo.run`.
@@ -79,36 +82,44 @@ def verify(
 def verify_run(
     name: str, db: str, driver: Callable[[], Driver], command: str, *, problem: Sequence[str] = (),
     repeats: int | None = None, sample: bool | None = None, tune: bool = True, max_answers: int | None = None,
-    max_seconds: float | None = None,
+    max_seconds: float | None = None, weights: Mapping[str, float] | str | None = None,
 ) -> Verification:  # fmt: skip
     """As `verify`. driver: makes that of a search"""
+    weights = read_weights(weights)
     with Store.open(db, must_exist=True) as store:
         run = runs_named(store, name)[0]
         if run.comparison == name:
             raise BadInput(f"{name} is a comparison; verify one run of it, as in: evo verify {run.name}")
         if run.status == "running":
             raise BadInput(f"{name} is being searched; wait for its end, as in: evo verify {run.name}")
-        config = config_of(run)
-        subjects = _read_subjects(store, run, [problem] if isinstance(problem, str) else problem)
+        config, notes, tag = config_of(run), list[str](), ""
+        with open_runs(db, [name], weights) as judged:
+            subjects = _read_subjects(judged, judged.run(name), [problem] if isinstance(problem, str) else problem)
+        if judged.reweighed is not None:  # its rivals are other runs than those under the search's own weights
+            config = config.model_copy(update={"weights": dict(judged.reweighed.weights)})
+            notes, tag = (
+                list(judged.reweighed.lines),
+                f"-{fingerprint_of(weights_argument(judged.reweighed.weights))[:6]}",
+            )
         total, count = run_totals(store, run.id), len(store.problems(run.id))
     each = config.rollouts * config.answers
     asked = math.ceil((total.groups or total.answers or 1) / count)
     iterations = min(asked, math.ceil(max_answers / each / len(subjects)) if max_answers else asked)
     addresses = [subject.record.address for subject in subjects]
     budget = {"iterations": iterations, "max_seconds": max_seconds, "problems": addresses, "verifies": name}
-    runs, notes = dict[str, str](), list[str]()
+    runs = dict[str, str]()
     if tune:
         kept = config.model_dump(include={"scorer", "sandbox", "seed", "scoring_workers", "weights"})
         tuned = parse(RunConfig, {**kept, **FIXED[TUNED_START], "rollouts": each, **budget}, TUNED)
         try:
-            runs[TUNED] = _search(f"{name}-tuned", tuned, db, driver(), command)
+            runs[TUNED] = _search(f"{name}-tuned{tag}", tuned, db, driver(), command)
         except BadInput as error:
             notes.append(f"no {TUNED}: {error}")
     if sample or (sample is None and is_small(config) and config.policy not in (ASK_TELL, IMPORTED)):
         values = config.model_dump(exclude_unset=True, exclude=_NOT_SAMPLED)
         values["prompt"] |= REPEATS[BEST_OF_N]
         sampled = parse(RunConfig, {**values, **budget}, SAMPLED)
-        runs[SAMPLED] = _search(f"{name}-sampled", sampled, db, driver(), command)
+        runs[SAMPLED] = _search(f"{name}-sampled{tag}", sampled, db, driver(), command)
     elif sample is None:
         used = describe_usage(total.tokens, total.prompt_tokens, total.cost)
         notes.append(f"no {SAMPLED}: as many answers may take what the search took, {used}; --sample runs it")
@@ -162,6 +173,8 @@ class _Subject:
         """weights: of the run's configuration"""
         self.record, self.texts, self.stored, self.kept = record, texts, stored, dict[str, Any]()
         self._weights = weights
+        under = f" under {weights_argument(weights)}" if isinstance(weights, Mapping) else ""
+        self.key = f"{record.address}{under}"
 
     def open(self, sandbox: Sandbox, verified: Mapping[str, Any]) -> None:
         """Open the problem, with new scorer processes unless it is an object of the caller's."""
@@ -171,7 +184,7 @@ class _Subject:
         problem.restore(self.record.metrics)
         self.problem, self._seed = problem, problem.canonical(problem.seed_answer())
         if not self.kept:
-            kept, fingerprint = verified.get(self.record.address, {}), problem.fingerprint()
+            kept, fingerprint = verified.get(self.key, {}), problem.fingerprint()
             same = kept.get("fingerprint") == fingerprint and "scores" in kept
             self.kept = kept if same else {"fingerprint": fingerprint, "scores": {}}
             self.texts[SEED] = self.texts[SEED] or self._seed
@@ -295,7 +308,7 @@ def _measure(
                 ended = wait(asked, return_when=FIRST_COMPLETED).done
                 for each in [each for each in ended if each.exception() is None]:
                     asked.pop(each).append(each.result())
-                verified = {subject.record.address: subject.kept for subject in subjects}
+                verified = {**run.summary.get("verified", {}), **{subject.key: subject.kept for subject in subjects}}
                 with store.begin() as transaction:
                     store.set_summary(run.id, {**run.summary, "verified": verified}, transaction)
                 for each in ended & asked.keys():

@@ -16,10 +16,12 @@ from evo.cli.options import (
     json_option,
     print_json,
     read_command,
+    weights_option,
 )
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput, at_file
+from evo.progress.weighing import Weights, open_runs
 from evo.provenance import source_commit
 from evo.search.defaults import population_config, resolve_settings, to_stored, workers
 from evo.search.resources import resolve_problems
@@ -44,8 +46,9 @@ from problems.scoring import Scorer
 @click.argument("name", metavar="RUN")
 @click.option("-o", "--output", metavar="FILE.jsonl", required=True, help="Write to this file.")
 @click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
+@weights_option
 @db_option
-def export(name: str, output: str, no_tokens: bool, db: str) -> None:
+def export(name: str, output: str, no_tokens: bool, weights: Weights, db: str) -> None:
     """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, values as the
     scorer measured them, rewards, fitness, errors, token ids and behaviour log-probabilities."""
     path = Path(output)
@@ -53,8 +56,8 @@ def export(name: str, output: str, no_tokens: bool, db: str) -> None:
         raise BadInput(f"-o {output}: name a FILE.jsonl (pandas.read_json(FILE, lines=True) reads it)")
     if not path.parent.is_dir():
         raise BadInput(f"-o {output}: there is no directory {path.parent}")
-    with Store.open(db, read_only=True) as store:
-        runs = runs_named(store, name)
+    with open_runs(db, [name], weights) as store:
+        runs, reweighed = runs_named(store, name), store.reweighed
         rows = (
             {**row, "run": run.name, "arm": run.arm}
             for run in runs
@@ -72,6 +75,8 @@ def export(name: str, output: str, no_tokens: bool, db: str) -> None:
         finally:
             partial.unlink(missing_ok=True)
     click.echo(f"{path}: {count:,} iterations of {name}")
+    for line in () if reweighed is None else reweighed.lines:
+        click.echo(line)
 
 
 @click.command("import")

@@ -18,6 +18,7 @@ from rich.text import Text
 from evo.errors import BadInput
 from evo.tui.line import clean
 from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
+from problems.weights import parse_weights
 
 if TYPE_CHECKING:
     from evo.progress.rows import Row  # a search does without
@@ -56,6 +57,12 @@ ray_option = click.option(
     help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?scorers= describe its tasks.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+weights_option = click.option(
+    "--weights",
+    metavar="NAME=NUMBER,...",
+    callback=lambda context, option, text: None if text is None else parse_weights(text),
+    help="Judge the stored answers by these weights of the objectives, as in gold=3,diamond=1; none is scored again.",
+)
 plain_option = click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")
 
 

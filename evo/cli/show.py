@@ -25,6 +25,7 @@ from evo.cli.options import (
     print_json,
     print_rows,
     print_table,
+    weights_option,
 )
 from evo.comparison.operators import operator_dict
 from evo.config.run import RunConfig
@@ -43,6 +44,7 @@ from evo.progress.answer_set import choose_sets
 from evo.progress.model import Progress
 from evo.progress.rows import answer_row, number, word
 from evo.progress.training import TrainingProgress, is_training
+from evo.progress.weighing import Weights, open_runs
 from evo.runs.preflight import ASK_TELL
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
@@ -72,13 +74,17 @@ SHOWN_WIDTH, SHOWN_LINES = 150, 60
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @click.option("--details", is_flag=True, help="Print also how each operator uses the parents in its prompts.")
+@weights_option
 @json_option
-def show(name: str, candidate_id: int | None, db: str, against: str | None, details: bool, as_json: bool) -> None:
+def show(
+    name: str, candidate_id: int | None, db: str, against: str | None, details: bool, weights: Weights, as_json: bool
+) -> None:
     """Show RUN, a run, a comparison or the folder of a training, or a run's candidate ID: reward vector, feedback,
     lineage, and the difference to its parent."""
     if is_training(name) and candidate_id is None:
+        _check_unweighted([name], weights)
         return _show_training(name, as_json)
-    with Store.open(db, read_only=True) as store:
+    with open_runs(db, [name], weights) as store:
         runs = runs_named(store, name)
         if candidate_id is not None:
             _show_candidate(store, name, candidate_id, as_json)
@@ -87,6 +93,11 @@ def show(name: str, candidate_id: int | None, db: str, against: str | None, deta
         else:
             _show_run(store, name, as_json, details)
     return None
+
+
+def _check_unweighted(folders: Sequence[str], weights: Weights) -> None:
+    if weights is not None:
+        raise BadInput(f"--weights judge the stored answers of a run; {folders[0]} is the folder of a training")
 
 
 def _show_training(folder: str, as_json: bool) -> None:
@@ -124,6 +135,7 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
             "seed": run.seed,
             "commit": run.commit,
             "config": dict(run.config),
+            **({"weights": dict(store.reweighed.weights)} if store.reweighed else {}),
             "summary": summary,
             **totals.as_dict(),
             "format_errors": misread,
@@ -153,8 +165,10 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
         f"{run.name}: {run.status}{why}, started {format_time(run.created)}, seed {run.seed}, commit {run.commit}"
     )
     console.print(run.command, style="dim", soft_wrap=True)
-    if told := describe_fitness(run.config.get("weights")):
+    if store.reweighed is None and (told := describe_fitness(run.config.get("weights"))):
         console.print(told, soft_wrap=True)
+    for line in store.reweighed.lines if store.reweighed else ():
+        console.print(line, soft_wrap=True)
     if run.config.get("policy") == ASK_TELL:
         console.print("its answers come from a Python program, so the seed does not reproduce this run")
     elif lag := run.config.get("lag"):
@@ -274,6 +288,8 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
         return
     console = open_console(markup=False)
     console.print(f"{problem.name}, {run.name}", soft_wrap=True)
+    for line in store.reweighed.lines if store.reweighed else ():
+        console.print(line, soft_wrap=True)
     if candidate.error:
         console.print(f"error: {candidate.error}", soft_wrap=True)
     if known := verify_best(problem, candidate.fitness, candidate.text):
@@ -306,9 +322,10 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
 @click.argument("names", metavar="RUN [RUN]...", nargs=-1, required=True)
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
+@weights_option
 @db_option
 @json_option
-def report(names: tuple[str, ...], output: str, against: str | None, db: str, as_json: bool) -> None:
+def report(names: tuple[str, ...], output: str, against: str | None, weights: Weights, db: str, as_json: bool) -> None:
     """Write RUN, a run, a comparison or the folder of a training, finished or running, as one HTML page that needs no
     network.
 
@@ -318,9 +335,10 @@ def report(names: tuple[str, ...], output: str, against: str | None, db: str, as
 
     started = time.perf_counter()
     if all(map(is_training, names)):
+        _check_unweighted(names, weights)
         size = write_training_report(names, output)
     else:
-        with Store.open(db, read_only=True) as store:
+        with open_runs(db, names, weights) as store:
             size = write_report(store, names[0], output, against, names[1:])
     seconds = time.perf_counter() - started
     if as_json:
@@ -346,13 +364,16 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
     help="Choose among the answers that were the best at some time, by their held-out score (the scorer's held_out).",
 )
 @flag(RunConfig, "set_size", "--set", metavar="K", help="Print the best set of K answers too, or write it with -o.")
+@weights_option
 @db_option
 @json_option
-def best(name: str, output: str | None, held_out: bool, set_size: int | None, db: str, as_json: bool) -> None:
+def best(
+    name: str, output: str | None, held_out: bool, set_size: int | None, weights: Weights, db: str, as_json: bool
+) -> None:
     """Print the best answer of each problem of RUN, or write it with -o. A comparison counts as one
     run: the best answer of any of its runs."""
-    with Store.open(db, read_only=True) as store:
-        runs = runs_named(store, name)
+    with open_runs(db, [name], weights) as store:
+        runs, reweighed = runs_named(store, name), store.reweighed
         best_answers = find_best(store, runs)
         if held_out:
             best_answers = [choose_held_out(store, run, problem) for run, problem, _ in best_answers]
@@ -367,6 +388,7 @@ def best(name: str, output: str | None, held_out: bool, set_size: int | None, db
     rows = []
     for run, problem, candidate in best_answers:
         row = {**best_as_dict(problem, candidate), "best_known": best_known_of(problem)}
+        row |= {"weights": dict(reweighed.weights)} if reweighed else {}
         if candidate and (test := tested[candidate.id]):
             tested_as = as_dict(problem.metrics, test)
             row["held_out"] = {key: tested_as[key] for key in ("fitness", "values", "rewards")} | {"error": test.error}
@@ -382,6 +404,8 @@ def best(name: str, output: str | None, held_out: bool, set_size: int | None, db
     elif as_json:
         print_json(rows)
     else:
+        for line in reweighed.lines if reweighed else ():
+            click.echo(f"# {line}")
         for run, problem, candidate in best_answers:
             if candidate is None:
                 click.echo(f"# {problem.name}: no valid answer yet")

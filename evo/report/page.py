@@ -90,7 +90,9 @@ def build_page(
             operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
         ]
     ahead = 2 if len(comparison.arms) > 1 else 0
+    reweighed = progress.store.reweighed
     return SimpleNamespace(
+        title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
         snapshot=snapshot,
         summary=summary,
         state=describe_state(comparison),
@@ -159,12 +161,14 @@ def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
     if len(progress.names) > 1:
         return [("Browse every candidate", f"evo ui{db}")]
     run = f"{shlex.quote(progress.name)}{db}"
+    reweighed = progress.store.reweighed
+    weights = "" if reweighed is None else f" {reweighed.option}"
     steps = [("Search longer", f"evo resume {run} --iterations {2 * comparison.iterations}")]
     if any(record.status not in ("done", "failed") for record in comparison.runs):
         steps = [("Continue", f"evo resume {run}")]
     if answered:
         target = "best_answers" if len(comparison.problems) > 1 else "best_answer"
-        steps.append(("Save the best answers", f"evo best {run} -o {target}"))
+        steps.append(("Save the best answers", f"evo best {run}{weights} -o {target}"))
     return [*steps, ("Browse every candidate", f"evo ui{db}")]
 
 

@@ -28,7 +28,8 @@ def describe_faults(progress: Progress, snapshot: Snapshot) -> list[str]:
     """Warnings that a reader needs before using a metric."""
     comparison, summary = progress.comparison, progress.summary
     horizon = 0 if summary is None else summary.horizon or summary.best_horizon
-    remarks = [f"The arms are not comparable: {progress.incomparable}."] if progress.incomparable else []
+    remarks = list(() if progress.store.reweighed is None else progress.store.reweighed.lines)
+    remarks += [f"The arms are not comparable: {progress.incomparable}."] if progress.incomparable else []
     remarks += ["The scorer changed between these runs, so that their values may not compare."] * progress.rescored
     statuses = Counter(run.status for run in comparison.runs if run.status != "done")
     if summary is None:

@@ -116,6 +116,8 @@ def as_dict(progress: Progress) -> dict[str, Any]:
             for run in comparison.runs
         ],
     }
+    if progress.store.reweighed is not None:
+        shown["weights"] = dict(progress.store.reweighed.weights)
     if summary is None:
         return {**shown, "arms": {}, "differences": [], "against": {}, "verdicts": []}
     return {

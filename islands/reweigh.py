@@ -1,0 +1,253 @@
+"""Stored runs read under other weights: a temporary copy in which every answer has the fitness that the weights make
+of its rewards. All that a search derives from fitness is derived again: the best answers, when each was found, what is
+solved, how often an answer beats its parent. Nothing is scored. Ids stay the same, and so do the cells of the archive,
+which are those of the search."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import JSON, ColumnElement, Connection, Select, Table, Text, cast, select, type_coerce
+from sqlalchemy.types import NullType
+
+from islands.population.sums import fitness_bin, is_better
+from islands.schema import (
+    METADATA,
+    Answer,
+    Candidate,
+    Migration,
+    PolicyVersion,
+    Problem,
+    PromptGroup,
+    PromptText,
+    Rollout,
+    Run,
+    ScorerChange,
+    TrainingStep,
+)
+from islands.store import Store
+from islands.types import ProblemRecord, Reweighed, RunRecord
+from problems import temp_dirs
+from problems.address import name_few
+from problems.contract import Problem as Contract
+from problems.objectives import Objective
+from problems.weights import order_weights, weigh_objectives, weighted_mean, write_weights
+
+BATCH = 2000
+_SAME = 1e-12
+"""Means of the same numbers in another order differ by a smaller share."""
+Find = Callable[[ProblemRecord], Contract | None]
+"""The problem of a record, None if it cannot be looked up."""
+
+
+class _Judged(NamedTuple):
+    fitness: float
+    error: str | None
+
+
+@dataclass
+class _Derived:
+    """What the weights make of the runs.
+
+    judged: by candidate id; rises: group id -> the new best candidate that it brought
+    problems, targets: by problem id, the new columns, and the fitness that solves it
+    own: the weights of the search of each problem, as words; unknown: names of problems whose target is not known
+    """
+
+    judged: dict[int, _Judged] = field(default_factory=dict)
+    rises: dict[int, int] = field(default_factory=dict)
+    problems: dict[int, dict[str, Any]] = field(default_factory=dict)
+    targets: dict[int, float | None] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
+    unknown: list[str] = field(default_factory=list)
+    better: Counter[int] = field(default_factory=Counter)
+
+
+@contextmanager
+def reweigh(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float], find: Find) -> Iterator[Store]:
+    """A store, to be read, that has these runs under the weights, as they are now. Raises BadAddress for weights that
+    do not fit the objectives of each problem."""
+    folder = temp_dirs.make("weights")
+    try:
+        file = f"{folder}/runs.db"
+        with Store.open(file) as copy:
+            derived = _copy(store, runs, weights, find, copy)
+        with Store.open(file, read_only=True) as copy:
+            copy.url = store.url  # messages and the commands of pages name the user's database
+            copy.reweighed = _describe(runs, weights, derived)
+            yield copy
+    finally:
+        temp_dirs.release(folder)
+
+
+def _describe(runs: Sequence[RunRecord], weights: Mapping[str, float], derived: _Derived) -> Reweighed:
+    named = {
+        write_weights(own) if isinstance(own, dict) else str(own)
+        for own in (run.config.get("weights") for run in runs)
+        if own is not None
+    }
+    searched = named or derived.own
+    under = searched.pop() if len(searched) == 1 else "their own weights"
+    lines = [f"Judged under the weights {write_weights(weights)}; searched under {under}."]
+    if derived.unknown:
+        names = name_few(list(dict.fromkeys(derived.unknown)), 3)
+        lines.append(f"Whether {names} is solved is not known under these weights.")
+    return Reweighed(dict(weights), tuple(lines))
+
+
+def _copy(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float], find: Find, copy: Store) -> _Derived:
+    ids, derived = [run.id for run in runs], _Derived()
+    with store.read() as connection, copy.begin() as tx:
+        for run in runs:
+            for record in store.problems(run.id):
+                _derive(connection, run, record, weights, find, derived)
+        _count_better(connection, ids, derived)
+        change = _changes(runs, weights, derived)
+        for table in METADATA.sorted_tables:
+            for rows in _batches(connection, _as_stored(table).where(_held(table, ids)).order_by(*table.primary_key)):
+                changed = [change[table](dict(row._mapping)) if table in change else dict(row._mapping) for row in rows]
+                tx.connection.exec_driver_sql(_insert(table), changed)
+    return derived
+
+
+def _as_stored(table: Table) -> Select[Any]:
+    """Its rows as the database has them, JSON as text: what is only copied need not be read."""
+    columns: list[ColumnElement[Any]] = [
+        cast(column, Text) if isinstance(column.type, JSON) else type_coerce(column, NullType) for column in table.c
+    ]
+    return select(*(found.label(column.name) for found, column in zip(columns, table.c, strict=True)))
+
+
+def _insert(table: Table) -> str:
+    """SQLite's statement for such rows."""
+    names = [column.name for column in table.c]
+    quoted, values = (", ".join(form.format(name) for name in names) for form in ('"{}"', ":{}"))
+    return f"INSERT INTO {table.name} ({quoted}) VALUES ({values})"
+
+
+def _batches(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
+    yield from connection.execute(query.execution_options(yield_per=BATCH)).partitions()
+
+
+def _held(table: Table, runs: Sequence[int]) -> ColumnElement[bool]:
+    """The rows of a table that belong to the runs."""
+    problems = select(Problem.c.id).where(Problem.c.run_id.in_(runs))
+    groups = select(PromptGroup.c.id).where(PromptGroup.c.run_id.in_(runs))
+    rollouts = select(Rollout.c.id).where(Rollout.c.group_id.in_(groups))
+    if table is Run:
+        return Run.c.id.in_(runs)
+    if table in (Problem, PolicyVersion, PromptGroup, TrainingStep):
+        return table.c.run_id.in_(runs)
+    if table in (Candidate, Migration, ScorerChange):
+        return table.c.problem_id.in_(problems)
+    return table.c.group_id.in_(groups) if table in (PromptText, Rollout) else Answer.c.rollout_id.in_(rollouts)
+
+
+def _derive(
+    connection: Connection, run: RunRecord, record: ProblemRecord, weights: Mapping[str, float],
+    find: Find, derived: _Derived,
+) -> None:  # fmt: skip
+    """Judge the answers to one problem in the order in which they were stored."""
+    c = Candidate.c
+    query = select(c.id, c.sequence, c.group_id, c.rewards, c.fitness, c.error).where(c.problem_id == record.id)
+    asked: tuple[float, ...] | None = None
+    own, same, its_own = _own_weights(record.metrics), True, True
+    best: tuple[int, float] | None = None
+    rises = list[tuple[int, float]]()  # (sequence, fitness) of each new best
+    for rows in _batches(connection, query.order_by(c.sequence, c.id)):
+        asked = asked or order_weights(record.objectives, weights, record.name)
+        for id, sequence, group, rewards, before, error in rows:
+            fitness = weighted_mean(rewards, asked)
+            if math.isclose(fitness, before, rel_tol=_SAME):
+                fitness = before
+            else:
+                same = False
+            its_own &= own is not None and math.isclose(weighted_mean(rewards, own), before, rel_tol=1e-9)
+            derived.judged[id] = _Judged(fitness, error)
+            if error is None and (best is None or fitness > best[1]):
+                best = (id, fitness)
+                rises.append((sequence, fitness))
+                if group is not None:
+                    derived.rises[group] = id
+    if asked is None:
+        if record.status == "failed":  # its scorer gave nothing, perhaps not even its objectives
+            derived.targets[record.id] = record.target
+            return
+        asked = order_weights(record.objectives, weights, record.name)
+    same &= own is not None and all(map(math.isclose, own, asked))
+    counted = {one.name: one.weight for one in record.metrics if one.counts and one.weight}
+    derived.own.add(write_weights(counted) if its_own else "the problem's own fitness")
+    problem = None if same else find(record)
+    known = None if problem is None else problem.weighted(weights).target
+    target = record.target if same else known
+    if target is None and record.target is not None:
+        derived.unknown.append(record.name)
+    solved = next((at for at, fitness in rises if target is not None and fitness >= target), None)
+    status = record.status
+    if status != "failed" and solved is not None:
+        status = "solved"
+    elif status == "solved":
+        status = "active" if run.status in ("running", "interrupted") else "done"
+    values = {"target": target, "status": status, "solved_sequence": solved}
+    values |= {"best": best and best[0], "best_fitness": best and best[1]}
+    if not same:
+        metrics = weigh_objectives(record.objectives, record.metrics, asked)
+        values["metrics"] = json.dumps(list(map(asdict, metrics)))
+    derived.problems[record.id], derived.targets[record.id] = values, target
+
+
+def _own_weights(objectives: Sequence[Objective]) -> tuple[float, ...] | None:
+    """(d,) with sum 1, None where the scorer itself gives the fitness."""
+    counted = [one.weight * one.counts for one in objectives]
+    return tuple(weight / sum(counted) for weight in counted) if any(counted) else None
+
+
+def _count_better(connection: Connection, runs: Sequence[int], derived: _Derived) -> None:
+    g = PromptGroup.c
+    query = (
+        select(g.id, g.parent_id, Answer.c.candidate_id)
+        .join(Rollout, Rollout.c.group_id == g.id)
+        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+        .where(g.run_id.in_(runs), g.parent_id.is_not(None))
+    )
+    for rows in _batches(connection, query):
+        for group, parent, answer in rows:
+            derived.better[group] += is_better(derived.judged[answer], derived.judged[parent])
+
+
+def _changes(
+    runs: Sequence[RunRecord], weights: Mapping[str, float], derived: _Derived
+) -> dict[Table, Callable[[dict[str, Any]], dict[str, Any]]]:
+    """What changes a row of each table that the weights change."""
+    records = {run.id: run for run in runs}
+    same = all("metrics" not in values for values in derived.problems.values())
+
+    def run(row: dict[str, Any]) -> dict[str, Any]:
+        record = records[row["id"]]
+        summary = dict(record.summary)
+        if not same:  # what the search said of its answers, and scores of a verification
+            summary = {key: value for key, value in summary.items() if key not in ("problems", "verified", "solved")}
+        row |= {"status": record.status, "reason": record.reason, "owner": None, "summary": json.dumps(summary)}
+        return row | {"config": json.dumps({**record.config, "weights": dict(weights)})}
+
+    def problem(row: dict[str, Any]) -> dict[str, Any]:
+        return row | derived.problems.get(row["id"], {})
+
+    def group(row: dict[str, Any]) -> dict[str, Any]:
+        best, parent = derived.rises.get(row["id"]), derived.judged.get(row["parent_id"])
+        row |= {"best": best, "best_fitness": None if best is None else derived.judged[best].fitness}
+        return row | {
+            "parent_bin": fitness_bin(parent, derived.targets[row["problem_id"]]),
+            "better": derived.better[row["id"]],
+        }
+
+    def answer(row: dict[str, Any]) -> dict[str, Any]:
+        return row | {"fitness": derived.judged[row["id"]].fitness}
+
+    return {Run: run, Problem: problem, PromptGroup: group, Candidate: answer}

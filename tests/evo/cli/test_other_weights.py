@@ -1,0 +1,278 @@
+"""`--weights` on stored runs: best, show, report, export, verify and Python judge all answers again, without a new one.
+What they say is worked out here from the exported rewards."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command_line import evo as command
+from support.command_line import refused
+from support.island_samples import answer, group, put, small_config
+
+import evo
+from islands.comparisons import PlannedRun, plan, run_name
+from islands.population.population import Population
+from islands.store import Store
+from problems.identity import identity
+from problems.maze.board import rewards_of
+from problems.maze.optimum import fewest_steps
+from problems.maze.planner import draw_route
+from problems.registry import resolve
+from problems.types import ScoredAnswer
+
+MAZES, ITERATIONS = 5, 12
+NAMES = ("completion", "gold", "diamond", "safety")
+ASKED = ("gold=3,diamond=1", "diamond=1", "completion=1,gold=0.5,safety=2.5")
+SCORER = """
+seed_answer = "0.5, 0.5"
+directions = {"calm": "min", "rush": "min"}
+weights = {"calm": 3, "rush": 1}
+target = 0.9
+def score(answer, calm=(0, 1), rush=(1, 0)):
+    given = [float(number) for number in answer.split(",")]
+    away = {"calm": calm, "rush": rush}
+    return {name: 1 + sum((a - b) ** 2 for a, b in zip(given, goal)) for name, goal in away.items()}
+def held_out(answer):
+    return score(answer, (0, 0.9), (0.9, 0))
+"""
+
+
+def told(capsys, *arguments):
+    """What the command prints; it succeeds."""
+    code, out, err = command(capsys, *arguments)
+    assert code == 0, err
+    return out
+
+
+def store_mazes(store: Store) -> None:
+    """A planner's routes through maze:test/0-4, three an iteration."""
+    config = {"problems": ["maze:test/0-4"], "policy": "scripted:x", "iterations": ITERATIONS, "rollouts": 1}
+    run = store.create_run("mazes", {**config, "answers": 3}, command="evo run maze:test/0-4", seed=0, commit="0" * 12)
+    problems, rng = resolve("maze:test/0-4"), random.Random(7)
+    populations = []
+    for index, problem in enumerate(problems):
+        record = store.add_problem(run.id, index, problem.name, problem.name, NAMES, problem.target, "route")
+        with store.begin() as tx:
+            store.set_metrics(record.id, problem, None, tx)
+        populations.append(Population(store, record, small_config(islands=1)))
+    solved = set[int]()
+    for iteration in range(ITERATIONS):
+        for place, (problem, population) in enumerate(zip(problems, populations, strict=True)):
+            routes = [draw_route(problem.maze, rng) for _ in range(3)]
+            scored = [ScoredAnswer(one, identity(one, "route"), problem.score(one)) for one in routes]
+            one = group(population.problem, iteration * MAZES + place, scored)
+            put(store, population, replace(one, iteration=iteration))
+            if place not in solved and population.best[1] >= problem.target:
+                solved.add(place)
+                store.set_problem_status(population.problem.id, "solved", solved_sequence=one.sequence)
+    for place in set(range(MAZES)) - solved:
+        store.set_problem_status(populations[place].problem.id, "done")
+    store.finish_run(run.id, "done", summary={"seconds": 1.0})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A database with a run of mazes, one of a scorer of two costs, and a comparison."""
+    folder = tmp_path_factory.mktemp("weights")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        patched.delenv("EVO_DB", raising=False)
+        Path("costs.py").write_text(SCORER)
+        with Store.open("sqlite:///evo.db") as store:
+            store_mazes(store)
+            store_comparison(store)
+        search = ["costs.py", "--policy", "scripted:mutate", "--answers", "1", "--iterations", "25", "--seed", "3"]
+        from evo.cli import invoke
+
+        assert invoke(["run", *search, "--name", "costs", "--plain"]) == 0
+        assert invoke(["export", "mazes", "-o", "mazes.jsonl", "--no-tokens"]) == 0
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def within(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("EVO_DB", raising=False)
+
+
+def store_comparison(store: Store) -> None:
+    """Of eight problems, arm `left` has the answer (1, 0) and arm `right` (0, 1); their mean is the same."""
+    config = {"problems": ["p"], "iterations": 1, "rollouts": 1, "answers": 1, "seed": 0}
+    arms = {"left": (1.0, 0.0), "right": (0.0, 1.0)}
+    runs = [PlannedRun(arm, 0, {**config, "policy": f"scripted:{arm}"}) for arm in arms]
+    plan(store, "both", runs, command="evo compare", commit="0" * 12)
+    for arm, rewards in arms.items():
+        run = store.run(run_name("both", arm, 0))
+        for index in range(8):
+            record = store.add_problem(run.id, index, f"p{index}.py", f"p{index}.py", ("left", "right"), None, "text")
+            population = Population(store, record, small_config(islands=1))
+            put(store, population, replace(group(record, index, [answer(arm, 0.5, rewards)]), iteration=0))
+        store.finish_run(run.id, "done", summary={"seconds": 1.0})
+
+
+def numbers(weights: str) -> list[float]:
+    """(4,) in the order of a maze's objectives."""
+    named = dict(part.split("=") for part in weights.split(","))
+    return [float(named.get(name, 0)) for name in NAMES]
+
+
+def exported() -> dict[str, list[list[float]]]:
+    """Problem -> iteration -> the rewards of its answers, from the file that was written without weights."""
+    rows: dict[str, list[list[float]]] = {}
+    for line in Path("mazes.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        rows.setdefault(row["problem"], []).append(row["rollouts"][0]["rewards"])
+    return rows
+
+
+@pytest.mark.parametrize("weights", ASKED)
+def test_best_and_show_agree_with_the_rewards_and_the_exact_optimum(capsys, weights):
+    best = json.loads(told(capsys, "best", "mazes", "--weights", weights, "--json"))
+    shown = json.loads(told(capsys, "show", "mazes", "--weights", weights, "--json"))
+    solved = []
+    for (name, rewards), row, line in zip(exported().items(), best, shown["problems"], strict=True):
+        maze = resolve(name)[0].maze
+        ends = fewest_steps(maze).items()
+        walks = [rewards_of(maze, counts[:-1], counts[-1], steps) for counts, steps in ends]
+        optimum = max(float(np.average(walk, weights=numbers(weights))) for walk in walks)
+        fitness = np.average(np.array(rewards), axis=-1, weights=numbers(weights)).max(axis=1)  # (iterations,)
+        reached = np.flatnonzero(fitness > optimum - 1e-6)
+        solved.append(len(reached) > 0)
+        assert row["fitness"] == line["fitness"] == pytest.approx(fitness.max(), abs=1e-12)
+        assert row["target"] == line["target"] == pytest.approx(optimum, abs=2e-9) and row["target"] < optimum
+        assert line["solved_at"] == (int(reached[0]) + 1 if len(reached) else None)
+        assert line["status"] == ("solved" if len(reached) else "done")
+        assert np.average(list(row["rewards"].values()), weights=numbers(weights)) == pytest.approx(row["fitness"])
+    assert f"{sum(solved)} of 5 solved" in told(capsys, "show", "mazes", "--weights", weights)
+
+
+def test_the_trade_offs_of_one_run_differ(capsys):
+    gold, diamond = (
+        json.loads(told(capsys, "best", "mazes", "--weights", f"{name}=1", "--json")) for name in NAMES[1:3]
+    )
+    assert [row["candidate"] for row in gold] != [row["candidate"] for row in diamond]
+    assert all(row["values"]["gold"] >= other["values"]["gold"] for row, other in zip(gold, diamond, strict=True))
+
+
+def test_the_exported_fitness_is_the_weighted_one(capsys):
+    said = told(capsys, "export", "mazes", "-o", "gold.jsonl", "--no-tokens", "--weights", ASKED[0])
+    assert "Judged under the weights gold 3, diamond 1; searched under" in said
+    rows = [
+        [json.loads(line) for line in Path(file).read_text().splitlines()] for file in ("mazes.jsonl", "gold.jsonl")
+    ]
+    for before, after in zip(*rows, strict=True):
+        (old,), (new,) = before["rollouts"], after["rollouts"]
+        expected = np.average(np.array(old["rewards"]), axis=-1, weights=numbers(ASKED[0]))
+        assert new.pop("fitness") == pytest.approx(expected.tolist())
+        assert {**old, "fitness": None} == {**new, "fitness": None}
+
+
+LINE = "Judged under the weights gold 3, diamond 1; searched under completion 1, gold 1, diamond 1, safety 1."
+
+
+def test_every_view_says_under_which_weights_it_is(capsys):
+    given = ["mazes", "--weights", ASKED[0]]
+    (first, *_) = json.loads(told(capsys, "best", *given, "--json"))
+    assert first["weights"] == {"gold": 3.0, "diamond": 1.0}
+    assert told(capsys, "best", *given).startswith(f"# {LINE}\n")
+    assert LINE in told(capsys, "show", *given).splitlines()
+    assert LINE in told(capsys, "show", "mazes", str(first["candidate"]), *given[1:]).splitlines()
+    assert json.loads(told(capsys, "show", *given, "--json"))["weights"] == {"gold": 3.0, "diamond": 1.0}
+    told(capsys, "report", *given, "-o", "page.html")
+    page = Path("page.html").read_text()
+    assert "<title>mazes under gold 3, diamond 1" in page and "<h1>mazes under gold 3, diamond 1</h1>" in page
+    assert LINE in page and "evo best mazes --weights gold=3,diamond=1 -o best_answers" in page
+    assert "/evo-held-" not in page, "no place of the copy"
+
+
+def test_its_own_weights_show_what_is_shown_without_them(capsys):
+    own = {"mazes": "completion=2,gold=2,diamond=2,safety=2", "costs": "calm=0.3,rush=0.1", "both": "left=1,right=1"}
+    for name, weights in own.items():
+        plain, weighed = (
+            json.loads(told(capsys, "show", name, "--json", *more)) for more in ([], ["--weights", weights])
+        )
+        assert weighed.pop("weights") and weighed.get("config", {}).pop("weights", True)
+        plain.get("config", {}).pop("weights", None)
+        assert weighed == plain
+        lines = [told(capsys, "best", name, *more).splitlines() for more in ([], ["--weights", weights])]
+        assert lines[1][1:] == lines[0]
+        pages = []
+        for more in ([], ["--weights", weights]):
+            told(capsys, "report", name, "-o", "page.html", *more)
+            said = r" under [a-z0-9., ]+(?=<| ·)| --weights \S+|; fitness: [^<]+"
+            lines = re.sub(said, "", Path("page.html").read_text()).splitlines()
+            pages.append([line for line in lines if "eights" not in line])
+        assert pages[1] == pages[0]
+
+
+def test_costs_stay_in_the_users_unit(capsys):
+    """One cost that has all the weight is the fitness, and lower is better."""
+    answers = evo.load_run("costs").frame()
+    (best,) = json.loads(told(capsys, "best", "costs", "--weights", "rush=2", "--json"))
+    assert best["fitness"] == best["values"]["rush"] == answers["value.rush"].min()
+    assert best["target"] is None, "the scorer's target is of its own weights"
+    assert "Whether costs.py is solved is not known under these weights." in told(
+        capsys, "show", "costs", "--weights", "rush=2"
+    )
+    (both,) = json.loads(told(capsys, "best", "costs", "--weights", "rush=3,calm=1", "--json", "--set", "2"))
+    rewards = answers[["reward.calm", "reward.rush"]].to_numpy()
+    assert both["fitness"] == pytest.approx((rewards @ [0.25, 0.75]).max())
+    assert both["set"]["value"] == pytest.approx(rewards.max(axis=0) @ [0.25, 0.75])
+    tested = both["held_out"]["rewards"]
+    assert both["held_out"]["fitness"] == pytest.approx(0.25 * tested["calm"] + 0.75 * tested["rush"])
+
+
+@pytest.mark.parametrize(("weights", "sign"), [("left=1", 1), ("right=1", -1), ("left=1,right=1", 0)])
+def test_a_comparison_has_its_verdict_under_the_weights(capsys, weights, sign):
+    shown = json.loads(told(capsys, "show", "both", "--weights", weights, "--json"))
+    (gap,) = [one for one in shown["differences"] if one["metric"] == "best"]
+    assert (gap["arm"], gap["against"], gap["mean"], gap["shown"]) == ("right", "left", -sign, sign != 0)
+    assert shown["weights"] == evo.load_comparison("both", weights=weights).summary["weights"]
+    assert evo.load_comparison("both", weights=weights).verdicts == shown["verdicts"]
+
+
+def test_python_reads_runs_so_too(capsys):
+    run = evo.load_run("mazes", weights={"gold": 3, "diamond": 1})
+    shown = json.loads(told(capsys, "best", "mazes", "--weights", ASKED[0], "--json"))
+    assert [one.fitness for one in run.best] == [row["fitness"] for row in shown]
+    assert [one.solved for one in run.best] == [status == "solved" for status in run.problems.values()]
+    frame = run.frame()
+    assert np.allclose(frame.fitness, 0.75 * frame["reward.gold"] + 0.25 * frame["reward.diamond"])
+    assert [one.fitness for one in evo.load_run("mazes", weights=ASKED[0]).best] == [one.fitness for one in run.best]
+    with pytest.raises(ValueError, match="has no objective 'golden'; .* did you mean gold?"):
+        evo.load_run("mazes", weights={"golden": 1})
+
+
+@pytest.mark.parametrize(
+    "arguments", [["best"], ["show"], ["report", "-o", "x.html"], ["export", "-o", "x.jsonl"], ["verify", "--no-tune"]]
+)
+def test_a_name_that_is_no_objective_is_refused(capsys, arguments):
+    name, *more = arguments
+    said = refused(capsys, name, "mazes", *more, "--weights", "gold=1,dimond=1")
+    assert "has no objective 'dimond'" in said and said.endswith("did you mean diamond?\n")
+    assert "as in gold=3,diamond=1" in refused(capsys, name, "mazes", *more, "--weights", "gold")
+    assert not Path("x.html").exists() and not Path("x.jsonl").exists()
+
+
+def test_the_winner_under_the_weights_is_verified(capsys):
+    (best,) = json.loads(told(capsys, "best", "costs", "--weights", "rush=1", "--json"))
+    options = ["--no-tune", "--sample", "--max-answers", "3", "--plain", "--json"]
+    found = json.loads(told(capsys, "verify", "costs", "--weights", "rush=1", *options))
+    assert (found["metric"], found["direction"]) == ("rush", "min")
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        (rival,) = found["runs"].values()
+        assert re.fullmatch(r"costs-sampled-[0-9a-f]{6}", rival) and store.run(rival).config["weights"] == {"rush": 1.0}
+        kept = store.run("costs").summary["verified"]
+        (key,) = kept
+        assert key.endswith("costs.py under rush=1")
+        assert [best["fitness"]] == [min(rows[0][2][1] for key, rows in kept[key]["scores"].items() if " " not in key)]
+    assert found["notes"][0].startswith("Judged under the weights rush 1; searched under calm 3, rush 1.")
+    told(capsys, "verify", "costs", *options)
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        assert list(store.run("costs").summary["verified"]) == [key, key.removesuffix(" under rush=1")]
