@@ -182,6 +182,11 @@ class Problem(ABC):
     settings: Mapping[str, Any] = MappingProxyType({})
     """From an OpenEvolve config.yaml (problems.openevolve.config); with any, its templates make the prompts."""
 
+    def target_under(self, weights: Sequence[float]) -> float | None:
+        """The fitness, under these weights of the objectives (in their order, with sum 1), at which the problem counts
+        as solved; None if that is not known."""
+        return None
+
     def known_answers(self, seed: int) -> list[str]:
         """Good answers, the best first; `evo check` compares cheats with them, no prompt shows them. seed: of random
         choices"""

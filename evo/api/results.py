@@ -21,6 +21,7 @@ from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.objectives import is_lower, value_of
 from problems.retired import NAMES, replace_hint
+from problems.weights import SPREAD
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -72,7 +73,8 @@ class StoredResult:
     def report(self, path: str) -> Path:
         """Write it as one HTML page, as `evo report` does. Raises BadInput."""
         with Store.open(self.db, read_only=True) as store:
-            write_report(store, self.name, path, vars(self).get("against"))
+            spread = vars(self).get("weights") == SPREAD
+            write_report(store, self.name, path, vars(self).get("against"), spread=spread)
         return Path(path)
 
     def __repr__(self) -> str:
@@ -203,6 +205,7 @@ class ComparisonResult(StoredResult):
 
     name, db: for `evo.resume`, `evo.load_comparison` and the command line
     against: the arm that the others are measured against
+    weights: "spread" if the searches are judged under many weightings
     verdicts: a line for every pair of arms, those with `against` first, as in "vpo - grpo = +0.12 [0.03, 0.21]"
         (difference in the solve rate, or in the mean best value if there are no targets, with its 95% interval; of a
         value to be lowered it ends in an arrow and better or worse) or "no difference shown"
@@ -219,6 +222,7 @@ class ComparisonResult(StoredResult):
     against: str | None
     verdicts: list[str]
     summary: Mapping[str, Any]
+    weights: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -227,14 +231,15 @@ class ComparisonResult(StoredResult):
 
     def frame(self, *, candidates: bool = False) -> DataFrame:
         """A row for every search: arm, seed, problem, policy, status (of its run), iterations (done), solved, solved_at
-        (iterations it took; 0 for the seed answer), best (the value of its best answer).
+        (iterations it took; 0 for the seed answer), best (the value of its best answer). With weights "spread" also
+        weightings_solved and worth (E_w[best]).
 
         candidates: a row for every candidate of all searches instead, as RunResult.frame() has them, with arm and seed
 
         Raises ImportError without pandas.
         """
         with Store.open(self.db, read_only=True) as store:
-            progress = Progress.open(store, self.name, self.against)
+            progress = Progress.open(store, self.name, self.against, spread=self.weights == SPREAD)
             rows = candidate_rows(store, progress.comparison.runs) if candidates else _search_rows(progress)
         return data_frame(rows, ("arm", "seed", "problem"))
 
@@ -254,26 +259,32 @@ class ComparisonResult(StoredResult):
         return f"{self.name}: {self.verdict}"
 
 
-def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
+def load_comparison(
+    name: str, *, db: str | None = None, against: str | None = None, weights: str | None = None
+) -> ComparisonResult:
     """A stored comparison, finished or not.
 
     Args:
         name: the comparison's name.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         against: the arm that the others are measured against; the first by default.
+        weights: "spread" judges the stored answers under many weightings; by default as the comparison was planned.
 
     Raises:
-        UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm.
+        UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm, and
+        weights that are not "spread".
 
     Example:
         evo.load_comparison("calm-otter", against="base").verdict
     """
     check_run_name(name)
     db = database(db)
+    if weights not in (None, SPREAD):
+        raise BadInput(f'weights={weights!r}: a stored comparison is judged under "{SPREAD}"')
     with Store.open(db, read_only=True) as store:
-        progress = Progress.open(store, name, against)
-        figures = comparison_dict(progress)
-    return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures)
+        progress = Progress.open(store, name, against, spread=weights == SPREAD)
+        figures, judged = comparison_dict(progress), SPREAD if progress.spread else None
+    return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures, judged)
 
 
 def _search_rows(progress: Progress) -> list[dict[str, Any]]:
@@ -286,9 +297,20 @@ def _search_rows(progress: Progress) -> list[dict[str, Any]]:
             "solved": search.solved_at is not None if search.problem.target is not None else None,
             "solved_at": search.solved_at,
             "best": None if search.best is None else search.best.value.number,
+            **_preferred(progress, search),
         }
         for search in progress.searches()
     ]
+
+
+def _preferred(progress: Progress, search: SearchRecord) -> dict[str, float]:
+    """What a search is worth so far under many weightings, if that is asked for."""
+    if not progress.spread:
+        return {}
+    arm = progress.comparison.arms[search.arm]
+    of, at = progress.preferences[arm.name], (search.row, [run.id for run in arm.runs].index(search.run.id), -1)
+    assert of.weightings is not None and of.worth is not None
+    return {"weightings_solved": float(of.weightings[at]), "worth": float(of.worth[at])}
 
 
 def _named(progress: Progress, search: SearchRecord) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rich.text import Text
 from evo.errors import BadInput
 from evo.tui.line import clean
 from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
+from problems.weights import SPREAD
 
 if TYPE_CHECKING:
     from evo.progress.rows import Row  # a search does without
@@ -54,6 +55,11 @@ ray_option = click.option(
     "--ray",
     metavar="ADDRESS",
     help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?scorers= describe its tasks.",
+)
+weights_option = click.option(
+    "--weights",
+    type=click.Choice([SPREAD]),
+    help="spread: judge what is stored under many weightings of the objectives.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 plain_option = click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")

@@ -20,6 +20,7 @@ from evo.tui.numbers import rate
 from evo.values import write_value, write_values
 from islands.store import Store
 from problems.objectives import Measure, Objective, Value
+from problems.weights import SPREAD
 
 SHOWN_PROBLEMS, SHOWN_SETS = 30, 3
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
@@ -71,7 +72,7 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
 
 def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     summary, named = outcome.summary, format_arguments(outcome.run, db)
-    problems, wants_set = summary.get("problems", []), outcome.config is not None and outcome.config.set_size
+    problems, wants_set = summary.get("problems", []), _wants_set(outcome)
     rows = [_make_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
     print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
     if len(problems) == 1 and (values := problems[0].get("values")):
@@ -102,24 +103,36 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     if summary.get("sandbox") == "none":
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)
+    if outcome.config is not None and outcome.config.weights == SPREAD:
+        from evo.progress.model import Progress
+        from evo.report.terminal import print_preferences
+
+        with Store.open(db, read_only=True) as store:
+            print_preferences(console, Progress.open(store, outcome.run))
     for found in _read_sets(outcome, db, SHOWN_SETS):
         from evo.report.terminal import print_set  # intervals: scipy
 
         print_set(console, found)
     if wants_set and len(problems) > SHOWN_SETS:
-        console.print(f"Sets of all {len(problems)} problems: evo best {named}", soft_wrap=True, markup=False)
+        command = f"evo best {named}" if outcome.config and outcome.config.set_size else f"evo show {named}"
+        console.print(f"Sets of all {len(problems)} problems: {command}", soft_wrap=True, markup=False)
     if outcome.outcome != "done":
         console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
     console.print(f"Next: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
 
 
+def _wants_set(outcome: SearchOutcome) -> bool:
+    return outcome.config is not None and bool(outcome.config.set_size or outcome.config.weights == SPREAD)
+
+
 def _read_sets(outcome: SearchOutcome, db: str, most: int | None = None) -> list[AnswerSet]:
     """The best sets of the first `most` problems, if the run was to show them; held-out scores unless it was
     interrupted."""
-    if outcome.config is None or outcome.config.set_size is None:
+    if not _wants_set(outcome):
         return []
     with Store.open(db, read_only=True) as store:
-        return choose_sets(store, [store.run(outcome.run)], held_out=outcome.outcome == "done", most=most)
+        runs = [store.run(outcome.run)]
+        return choose_sets(store, runs, held_out=outcome.outcome == "done", most=most, spread=True)
 
 
 def _print_training(outcome: SearchOutcome, console: Console) -> None:

@@ -25,6 +25,7 @@ from evo.cli.options import (
     print_json,
     print_rows,
     print_table,
+    weights_option,
 )
 from evo.comparison.operators import operator_dict
 from evo.config.run import RunConfig
@@ -57,6 +58,7 @@ from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
+from problems.weights import SPREAD
 
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
@@ -71,8 +73,17 @@ SHOWN_WIDTH, SHOWN_LINES = 150, 60
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @click.option("--details", is_flag=True, help="Print also how each operator uses the parents in its prompts.")
+@weights_option
 @json_option
-def show(name: str, candidate_id: int | None, db: str, against: str | None, details: bool, as_json: bool) -> None:
+def show(
+    name: str,
+    candidate_id: int | None,
+    db: str,
+    against: str | None,
+    details: bool,
+    weights: str | None,
+    as_json: bool,
+) -> None:
     """Show RUN, a run, a comparison or the folder of a training, or a run's candidate ID: reward vector, feedback,
     lineage, and the difference to its parent."""
     if is_training(name) and candidate_id is None:
@@ -82,9 +93,9 @@ def show(name: str, candidate_id: int | None, db: str, against: str | None, deta
         if candidate_id is not None:
             _show_candidate(store, name, candidate_id, as_json)
         elif runs[0].comparison == name:
-            _show_comparison(Progress.open(store, name, against), as_json, details)
+            _show_comparison(Progress.open(store, name, against, spread=weights == SPREAD), as_json, details)
         else:
-            _show_run(store, name, as_json, details)
+            _show_run(store, name, as_json, details, spread=weights == SPREAD)
     return None
 
 
@@ -99,11 +110,11 @@ def _show_training(folder: str, as_json: bool) -> None:
         console.print(draw_training(training, min(console.width, SHOWN_WIDTH), SHOWN_LINES, explained=True))
 
 
-def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
+def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: bool) -> None:
     with store.read():
         run = store.run(name)
         summary, versions = current_summary(store, run), versions_used(store, run.id)
-        progress = Progress.open(store, run.name)
+        progress = Progress.open(store, run.name, spread=spread)
         totals, searches = progress.totals, {search.problem_id: search for search in progress.searches(failed=True)}
         best_answers = best_of(store, run.id)
         misread = format_errors(store, run.id)
@@ -112,7 +123,7 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
         comparison = progress.comparison
         operators = progress.operators[comparison.arms[0].name]
         saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
-        sets = choose_sets(store, [run])
+        sets = choose_sets(store, [run], spread=progress.spread)
     replaced = run.config.get("policy_changes") or []
     if as_json:
         shown: dict[str, Any] = {
@@ -145,6 +156,10 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
             ],
             "sets": [found.as_dict() for found in sets],
         }
+        if progress.spread:
+            from evo.report.terminal import preferences_dict  # intervals: scipy
+
+            shown |= preferences_dict(progress)
         print_json(shown)
         return
     console, why = open_wide_console(), f" ({run.reason})" if run.reason else ""
@@ -193,8 +208,10 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
         if (known := best_known_of(problem)) is not None:
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {standing}", soft_wrap=True)
-    if details or sets:
-        from evo.report.terminal import print_operators, print_set  # intervals: scipy
+    if details or sets or progress.spread:
+        from evo.report.terminal import print_operators, print_preferences, print_set  # intervals: scipy
+    if progress.spread:
+        print_preferences(console, progress)
     for found in sets:
         print_set(console, found)
     if details:
@@ -303,9 +320,12 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
 @click.argument("names", metavar="RUN [RUN]...", nargs=-1, required=True)
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
+@weights_option
 @db_option
 @json_option
-def report(names: tuple[str, ...], output: str, against: str | None, db: str, as_json: bool) -> None:
+def report(
+    names: tuple[str, ...], output: str, against: str | None, weights: str | None, db: str, as_json: bool
+) -> None:
     """Write RUN, a run, a comparison or the folder of a training, finished or running, as one HTML page that needs no
     network.
 
@@ -318,7 +338,7 @@ def report(names: tuple[str, ...], output: str, against: str | None, db: str, as
         size = write_training_report(names, output)
     else:
         with Store.open(db, read_only=True) as store:
-            size = write_report(store, names[0], output, against, names[1:])
+            size = write_report(store, names[0], output, against, names[1:], spread=weights == SPREAD)
     seconds = time.perf_counter() - started
     if as_json:
         print_json({"run": " and ".join(names), "page": output, "bytes": size, "seconds": round(seconds, 3)})

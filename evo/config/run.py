@@ -15,6 +15,7 @@ from islands.population.config import ISLANDS, PopulationConfig
 from problems.retired import drop_retired
 from problems.sandbox.contract import Mode
 from problems.scoring import check_resources
+from problems.weights import SPREAD
 from vpo.advantage import METHODS
 from vpo.training.config import TrainerSettings
 
@@ -53,6 +54,9 @@ class SamplingConfig(StrictModel):
     answers: Answers = Field(3, description="Answers per rollout (m).")
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
     limit: Count | None = Field(None, description="Use only the first K problems of each set.")
+    weights: Literal["spread"] | None = Field(
+        None, description="spread: judge what was found under many weightings, for a user who names the weights later."
+    )
     temperature: Temperature | None = Field(
         None, description="The sampling temperature; default: an OpenEvolve config's, else the model's own, else 1."
     )
@@ -230,6 +234,12 @@ class RunConfig(SamplingConfig):
         if isinstance(values, dict) and "max_tokens" in values:
             raise ValueError("max_tokens: the run's budget is max_total_tokens, the length of a reply max_new_tokens")
         return values
+
+    @model_validator(mode="after")
+    def _searched_alike(self) -> RunConfig:
+        if self.weights == SPREAD and self.until_solved:
+            raise ValueError("until_solved ends a search when it is solved under one weighting: leave it out of spread")
+        return self
 
     @field_validator("scoring_resources", mode="before")
     @classmethod

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
 from problems.maze.board import NAMES, PAPER, PLURALS, Maze, UnreadableRoute, Walk, fitness_of, parse_moves, simulate
-from problems.maze.optimum import best_route
+from problems.maze.optimum import best_route, optimum_under
 from problems.maze.planner import draw_route
 
 TOLERANCE = 1e-9
@@ -69,6 +69,9 @@ class MazeProblem(Problem):
         """The best route, then three of a planner."""
         rng = random.Random(seed)
         return [best_route(self.maze), *(draw_route(self.maze, rng) for _ in range(3))]
+
+    def target_under(self, weights: Sequence[float]) -> float:
+        return optimum_under(self.maze, weights) - TOLERANCE
 
     def statement(self) -> str:
         maze, rules = self.maze, self.maze.rules
