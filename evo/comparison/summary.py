@@ -322,7 +322,8 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         for metric in preferred:
             its = METRICS[metric]
             known = _known(its.values(arm, best_horizon))
-            shown = replace(shown, **{metric: mean_interval(known, rate=its.rate, crossed_seeds=crossed_seeds)})
+            changes: dict[str, Any] = {metric: mean_interval(known, rate=its.rate, crossed_seeds=crossed_seeds)}
+            shown = replace(shown, **changes)
         standing[name] = shown
     pairs = [] if reference is None else pairs_of(list(arms), reference)
     at_of = dict.fromkeys(preferred, best_horizon)
