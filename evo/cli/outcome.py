@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,6 +22,9 @@ from evo.values import write_value, write_values
 from islands.store import Store
 from problems.objectives import Measure, Objective, Value
 from problems.weights import SPREAD
+
+if TYPE_CHECKING:
+    from evo.progress.model import Progress
 
 SHOWN_PROBLEMS, SHOWN_SETS = 30, 3
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
@@ -38,7 +42,13 @@ def report(
         failure, interrupted = None, outcome.interrupted
     else:
         if output.as_json:
-            print_json({**outcome.summary, "sets": [found.as_dict() for found in _read_sets(outcome, output.db)]})
+            shown = {**outcome.summary, "sets": [found.as_dict() for found in _read_sets(outcome, output.db)]}
+            if _is_spread(outcome):
+                from evo.report.terminal import preferences_dict  # intervals: scipy
+
+                with _read_progress(outcome, output.db) as progress:
+                    shown |= preferences_dict(progress)
+            print_json(shown)
         else:
             _print_search(outcome, output.db, console)
         faults, failure, interrupted = outcome.faults, outcome.failure, outcome.outcome == "interrupted"
@@ -103,12 +113,11 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     if summary.get("sandbox") == "none":
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)
-    if outcome.config is not None and outcome.config.weights == SPREAD:
-        from evo.progress.model import Progress
-        from evo.report.terminal import print_preferences
+    if _is_spread(outcome):
+        from evo.report.terminal import print_preferences  # intervals: scipy
 
-        with Store.open(db, read_only=True) as store:
-            print_preferences(console, Progress.open(store, outcome.run))
+        with _read_progress(outcome, db) as progress:
+            print_preferences(console, progress)
     for found in _read_sets(outcome, db, SHOWN_SETS):
         from evo.report.terminal import print_set  # intervals: scipy
 
@@ -121,8 +130,20 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     console.print(f"Next: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
 
 
+def _is_spread(outcome: SearchOutcome) -> bool:
+    return outcome.config is not None and outcome.config.weights == SPREAD
+
+
 def _wants_set(outcome: SearchOutcome) -> bool:
-    return outcome.config is not None and bool(outcome.config.set_size or outcome.config.weights == SPREAD)
+    return _is_spread(outcome) or (outcome.config is not None and bool(outcome.config.set_size))
+
+
+@contextmanager
+def _read_progress(outcome: SearchOutcome, db: str) -> Iterator[Progress]:
+    from evo.progress.model import Progress  # intervals: scipy
+
+    with Store.open(db, read_only=True) as store:
+        yield Progress.open(store, outcome.run)
 
 
 def _read_sets(outcome: SearchOutcome, db: str, most: int | None = None) -> list[AnswerSet]:

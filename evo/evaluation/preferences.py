@@ -3,8 +3,8 @@ objectives, w ~ Dir(1), the best stored answer counts. Searches, comparisons and
 
 Of every search, from its valid answers alone:
 
-    E_w[best]          mean over w of the largest w . r, as a share of the optimum under w if that is known, or of the
-                       best that any search of the comparison found for w if it is not, or is less
+    E_w[best]          mean over w of the largest w . r, as a share: of the optimum under w, or of the best that any
+                       search of the comparison found for w, if no optimum is known or this best is above it
     weightings solved  the share of w under which the best answer reaches the optimum; only where that is known
 
 There are no shares if a reward is negative, if nothing was found that is worth more than 0, or if a single search would

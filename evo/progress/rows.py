@@ -224,7 +224,7 @@ def preference_rows(curves: Mapping[str, Mapping[str, Curve]], arms: Sequence[st
 
 
 def preference_search_rows(progress: Progress) -> list[Row]:
-    """E_w[best] and weightings solved of each search of a run, so far, and its unit in words."""
+    """E_w[best] and weightings solved of each search of a run, so far."""
     (of,), names = progress.preferences.values(), [problem.name for problem in progress.comparison.problems]
     assert of.worth is not None and of.weightings is not None
     return [

@@ -117,7 +117,7 @@ def preferences_table(progress: Progress) -> Table | None:
     """How many weightings were solved, and E_w[best], after a few iterations; None unless that was asked for."""
     found, curves = progress.summary, progress.preference_curves
     rows = preference_rows(curves, [arm.name for arm in progress.comparison.arms])
-    unit = "" if found is None or found.unit == "iterations" else f" of {found.unit}"
+    unit = "" if found is None or found.unit == "iterations" else f", over the {found.unit} spent"
     caption = f"Under weights named afterwards: means over {JUDGING} weightings w ~ Dir(1){unit}"
     table = make_table("preferences", caption, rows)
     told = "" if found is None else f"{WORTH}: mean over w of the best stored answer's w . r, in {found.worth_unit}"

@@ -79,8 +79,10 @@ def test_a_run_shows_its_worth_and_its_set(here: Path, capsys: Capture) -> None:
     assert all(0 <= one["weightings_solved"] <= 1 and 0 < one["worth"] <= 1 for one in shown["preferences"])
     for out in (closing, told(capsys, "show", "spread"), told(capsys, "show", "plain", "--weights", "spread")):
         assert f"{shown['preferences'][1]['worth']:.3f}" in out and "a set of" in out
-        assert "in shares of the optimum" in out and "after 1" in " ".join(out.split())
+        assert "in shares of the optimum" in out and "Under weights named afterwards" in out
     assert "preferences" not in json.loads(told(capsys, "show", "plain", "--json"))
+    ended = json.loads(told(capsys, *run, "json", "--weights", "spread", "--json"))
+    assert all(ended[key] == shown[key] for key in ("preferences", "preference_curves", "worth_unit"))
 
 
 def stored(here: Path, **searches: list[dict[str, list[float | None]]]) -> Progress:
