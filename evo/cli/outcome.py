@@ -42,12 +42,13 @@ def report(
         failure, interrupted = None, outcome.interrupted
     else:
         if output.as_json:
-            shown = {**outcome.summary, "sets": [found.as_dict() for found in _read_sets(outcome, output.db)]}
+            sets = [found.as_dict() for found in _read_sets(outcome, output.db)]
+            shown: dict[str, Any] = {**outcome.summary, "sets": sets, "preferences": None}
             if _is_spread(outcome):
                 from evo.report.terminal import preferences_dict  # intervals: scipy
 
                 with _read_progress(outcome, output.db) as progress:
-                    shown |= preferences_dict(progress)
+                    shown["preferences"] = preferences_dict(progress)
             print_json(shown)
         else:
             _print_search(outcome, output.db, console)

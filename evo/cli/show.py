@@ -155,11 +155,12 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: 
                 for problem, candidate in best_answers
             ],
             "sets": [found.as_dict() for found in sets],
+            "preferences": None,
         }
         if progress.spread:
             from evo.report.terminal import preferences_dict  # intervals: scipy
 
-            shown |= preferences_dict(progress)
+            shown["preferences"] = preferences_dict(progress)
         print_json(shown)
         return
     console, why = open_wide_console(), f" ({run.reason})" if run.reason else ""

@@ -29,7 +29,6 @@ from evo.report.tables import (
 )
 from evo.stats import detectable
 from problems.address import name_few
-from problems.weights import SPREAD
 from vpo.metrics import Interval
 
 ONLY_SHOWN = 8
@@ -165,7 +164,7 @@ def as_dict(progress: Progress) -> dict[str, Any]:
             }
             for arm in progress.snapshot(statistics=False).arms
         },
-        **_preferences(progress, summary),
+        "preferences": preferences_dict(progress),
         **_differences(progress, summary),
         "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
         "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
@@ -184,21 +183,10 @@ def print_preferences(console: Console, progress: Progress) -> None:
     console.print(Text(visible(table.below), "dim"), soft_wrap=True)
 
 
-def preferences_dict(progress: Progress) -> dict[str, Any]:
-    """The same of a run for JSON."""
-    summary = progress.summary
-    rows = [] if summary is None else preference_search_rows(progress)
-    searches = [
-        {"problem": row["problem"].value, "weightings_solved": row[WEIGHTINGS].value, "worth": row[WORTH].value}
-        for row in rows
-    ]
-    return {"preferences": searches, **({} if summary is None else _preferences(progress, summary))}
-
-
-def _preferences(progress: Progress, summary: Summary) -> dict[str, Any]:
-    """Nothing unless the searches are judged under many weightings."""
-    if not progress.spread:
-        return {}
+def preferences_dict(progress: Progress) -> dict[str, Any] | None:
+    """The same for JSON, of a run with each of its problems; None unless it is judged under many weightings."""
+    if not progress.spread or progress.summary is None:
+        return None
     curves = [
         {"metric": metric, "arm": arm, "at": float(at), **Interval(*map(float, values)).as_dict()}
         for metric, of in progress.preference_curves.items()
@@ -206,7 +194,11 @@ def _preferences(progress: Progress, summary: Summary) -> dict[str, Any]:
         for at, *values in zip(curve.at, curve.mean, curve.low, curve.high, strict=True)
         if math.isfinite(values[0])
     ]
-    return {"weights": SPREAD, "worth_unit": summary.worth_unit, "preference_curves": curves}
+    problems = [
+        {"problem": row["problem"].value, "weightings_solved": row[WEIGHTINGS].value, "worth": row[WORTH].value}
+        for row in (preference_search_rows(progress) if len(progress.comparison.runs) == 1 else ())
+    ]
+    return {"unit": progress.summary.worth_unit, "curves": curves, "problems": problems}
 
 
 def _differences(progress: Progress, summary: Summary) -> dict[str, Any]:
