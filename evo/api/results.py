@@ -23,6 +23,7 @@ from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.objectives import fitness_objective, value_of
 from problems.retired import NAMES, replace_hint
+from problems.weights import SPREAD
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -78,7 +79,8 @@ class StoredResult:
     def report(self, path: str) -> Path:
         """Write it as one HTML page, as `evo report` does. Raises BadInput."""
         with self._open() as store:
-            write_report(store, self.name, path, vars(self).get("against"))
+            spread = vars(self).get("weights") == SPREAD
+            write_report(store, self.name, path, vars(self).get("against"), spread=spread)
         return Path(path)
 
     def __repr__(self) -> str:
@@ -218,7 +220,7 @@ class ComparisonResult(StoredResult):
         (difference in the solve rate, or in the mean best value if there are no targets, with its 95% interval; of a
         value to be lowered it ends in an arrow and better or worse) or "no difference shown"
     summary: all metrics with intervals and p-values, as `evo compare --json` prints them
-    weights: by which the stored answers are judged here, if not by those of the search
+    weights: by which the stored answers are judged here, if not by those of the search; "spread": under many weightings
 
     Example:
         result = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}, limit=20, seeds=3)
@@ -240,14 +242,15 @@ class ComparisonResult(StoredResult):
 
     def frame(self, *, candidates: bool = False) -> DataFrame:
         """A row for every search: arm, seed, problem, policy, status (of its run), iterations (done), solved, solved_at
-        (iterations it took; 0 for the seed answer), best (the value of its best answer).
+        (iterations it took; 0 for the seed answer), best (the value of its best answer). With weights "spread" also
+        weightings_solved and worth (E_w[best]).
 
         candidates: a row for every candidate of all searches instead, as RunResult.frame() has them, with arm and seed
 
         Raises ImportError without pandas.
         """
         with self._open() as store:
-            progress = Progress.open(store, self.name, self.against)
+            progress = Progress.open(store, self.name, self.against, spread=self.weights == SPREAD)
             rows = candidate_rows(store, progress.comparison.runs) if candidates else _search_rows(progress)
         return data_frame(rows, ("arm", "seed", "problem"))
 
@@ -276,7 +279,8 @@ def load_comparison(
         name: the comparison's name.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         against: the arm that the others are measured against; the first by default.
-        weights: as for `evo.load_run`.
+        weights: as for `evo.load_run`; "spread" judges the stored answers under many weightings. By default as the
+            comparison was planned.
 
     Raises:
         UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm, or an
@@ -288,9 +292,9 @@ def load_comparison(
     check_run_name(name)
     db, weights = database(db), read_weights(weights)
     with open_runs(db, [name], weights) as store:
-        progress = Progress.open(store, name, against)
-        figures = comparison_dict(progress)
-    return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures, weights)
+        progress = Progress.open(store, name, against, spread=weights == SPREAD)
+        figures, judged = comparison_dict(progress), SPREAD if progress.spread else weights
+    return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures, judged)
 
 
 def _search_rows(progress: Progress) -> list[dict[str, Any]]:
@@ -303,9 +307,20 @@ def _search_rows(progress: Progress) -> list[dict[str, Any]]:
             "solved": search.solved_at is not None if search.problem.target is not None else None,
             "solved_at": search.solved_at,
             "best": None if search.best is None else search.best.value.number,
+            **_preferred(progress, search),
         }
         for search in progress.searches()
     ]
+
+
+def _preferred(progress: Progress, search: SearchRecord) -> dict[str, float]:
+    """What a search is worth so far under many weightings, if that is asked for."""
+    if not progress.spread:
+        return {}
+    arm = progress.comparison.arms[search.arm]
+    of, at = progress.preferences[arm.name], (search.row, [run.id for run in arm.runs].index(search.run.id), -1)
+    assert of.weightings is not None and of.worth is not None
+    return {"weightings_solved": float(of.weightings[at]), "worth": float(of.worth[at])}
 
 
 def _named(progress: Progress, search: SearchRecord) -> dict[str, Any]:

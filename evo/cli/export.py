@@ -14,9 +14,9 @@ from evo.cli.options import (
     db_option,
     format_arguments,
     json_option,
+    named_weights_option,
     print_json,
     read_command,
-    weights_option,
 )
 from evo.config.parse import parse
 from evo.config.run import RunConfig
@@ -46,7 +46,7 @@ from problems.scoring import Scorer
 @click.argument("name", metavar="RUN")
 @click.option("-o", "--output", metavar="FILE.jsonl", required=True, help="Write to this file.")
 @click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
-@weights_option
+@named_weights_option
 @db_option
 def export(name: str, output: str, no_tokens: bool, weights: Weights, db: str) -> None:
     """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, values as the

@@ -18,7 +18,7 @@ from rich.text import Text
 from evo.errors import BadInput
 from evo.tui.line import clean
 from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
-from problems.weights import parse_weights
+from problems.weights import SPREAD, parse_weights
 
 if TYPE_CHECKING:
     from evo.progress.rows import Row  # a search does without
@@ -57,12 +57,23 @@ ray_option = click.option(
     help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?scorers= describe its tasks.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-weights_option = click.option(
-    "--weights",
-    metavar="NAME=NUMBER,...",
-    callback=lambda context, option, text: None if text is None else parse_weights(text),
-    help="Judge the stored answers by these weights of the objectives, as in gold=3,diamond=1; none is scored again.",
-)
+
+
+def _weights_option(spread: bool) -> Callable[[F], F]:
+    """--weights of a command that reads what is stored. spread: whether it can judge under many weightings"""
+
+    def read(context: click.Context, option: click.Parameter, text: str | None) -> dict[str, float] | str | None:
+        weights = None if text is None else parse_weights(text)
+        if weights == SPREAD and not spread:
+            raise BadInput(f"--weights {SPREAD} judges a whole search: evo show and evo report take it")
+        return weights
+
+    every = f" {SPREAD}: under many weightings." if spread else ""
+    about = "Judge the stored answers by these weights of the objectives, as in gold=3,diamond=1; none is scored again."
+    return click.option("--weights", metavar="NAME=NUMBER,...", callback=read, help=about + every)
+
+
+weights_option, named_weights_option = _weights_option(spread=True), _weights_option(spread=False)
 plain_option = click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")
 
 

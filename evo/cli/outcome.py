@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,7 +21,10 @@ from evo.tui.numbers import rate
 from evo.values import write_value, write_values
 from islands.store import Store
 from problems.objectives import Measure, Objective, Value
-from problems.weights import describe_fitness
+from problems.weights import SPREAD, describe_fitness
+
+if TYPE_CHECKING:
+    from evo.progress.model import Progress
 
 SHOWN_PROBLEMS, SHOWN_SETS = 30, 3
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
@@ -38,7 +42,14 @@ def report(
         failure, interrupted = None, outcome.interrupted
     else:
         if output.as_json:
-            print_json({**outcome.summary, "sets": [found.as_dict() for found in _read_sets(outcome, output.db)]})
+            sets = [found.as_dict() for found in _read_sets(outcome, output.db)]
+            shown: dict[str, Any] = {**outcome.summary, "sets": sets, "preferences": None}
+            if _is_spread(outcome):
+                from evo.report.terminal import preferences_dict  # intervals: scipy
+
+                with _read_progress(outcome, output.db) as progress:
+                    shown["preferences"] = preferences_dict(progress)
+            print_json(shown)
         else:
             _print_search(outcome, output.db, console)
         faults, failure, interrupted = outcome.faults, outcome.failure, outcome.outcome == "interrupted"
@@ -72,7 +83,7 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
 
 def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     summary, named = outcome.summary, format_arguments(outcome.run, db)
-    problems, wants_set = summary.get("problems", []), outcome.config is not None and outcome.config.set_size
+    problems, wants_set = summary.get("problems", []), _wants_set(outcome)
     rows = [_make_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
     print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
     if len(problems) == 1 and (values := problems[0].get("values")):
@@ -105,24 +116,47 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     if summary.get("sandbox") == "none":
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)
+    if _is_spread(outcome):
+        from evo.report.terminal import print_preferences  # intervals: scipy
+
+        with _read_progress(outcome, db) as progress:
+            print_preferences(console, progress)
     for found in _read_sets(outcome, db, SHOWN_SETS):
         from evo.report.terminal import print_set  # intervals: scipy
 
         print_set(console, found)
     if wants_set and len(problems) > SHOWN_SETS:
-        console.print(f"Sets of all {len(problems)} problems: evo best {named}", soft_wrap=True, markup=False)
+        command = f"evo best {named}" if outcome.config and outcome.config.set_size else f"evo show {named}"
+        console.print(f"Sets of all {len(problems)} problems: {command}", soft_wrap=True, markup=False)
     if outcome.outcome != "done":
         console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
     console.print(f"Next: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
 
 
+def _is_spread(outcome: SearchOutcome) -> bool:
+    return outcome.config is not None and outcome.config.weights == SPREAD
+
+
+def _wants_set(outcome: SearchOutcome) -> bool:
+    return _is_spread(outcome) or (outcome.config is not None and bool(outcome.config.set_size))
+
+
+@contextmanager
+def _read_progress(outcome: SearchOutcome, db: str) -> Iterator[Progress]:
+    from evo.progress.model import Progress  # intervals: scipy
+
+    with Store.open(db, read_only=True) as store:
+        yield Progress.open(store, outcome.run)
+
+
 def _read_sets(outcome: SearchOutcome, db: str, most: int | None = None) -> list[AnswerSet]:
     """The best sets of the first `most` problems, if the run was to show them; held-out scores unless it was
     interrupted."""
-    if outcome.config is None or outcome.config.set_size is None:
+    if not _wants_set(outcome):
         return []
     with Store.open(db, read_only=True) as store:
-        return choose_sets(store, [store.run(outcome.run)], held_out=outcome.outcome == "done", most=most)
+        runs = [store.run(outcome.run)]
+        return choose_sets(store, runs, held_out=outcome.outcome == "done", most=most, spread=True)
 
 
 def _print_training(outcome: SearchOutcome, console: Console) -> None:

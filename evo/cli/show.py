@@ -20,6 +20,7 @@ from evo.cli.options import (
     WIDE,
     db_option,
     json_option,
+    named_weights_option,
     open_console,
     open_wide_console,
     print_json,
@@ -59,7 +60,7 @@ from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
-from problems.weights import describe_fitness
+from problems.weights import SPREAD, describe_fitness
 
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
@@ -89,9 +90,9 @@ def show(
         if candidate_id is not None:
             _show_candidate(store, name, candidate_id, as_json)
         elif runs[0].comparison == name:
-            _show_comparison(Progress.open(store, name, against), as_json, details)
+            _show_comparison(Progress.open(store, name, against, spread=weights == SPREAD), as_json, details)
         else:
-            _show_run(store, name, as_json, details)
+            _show_run(store, name, as_json, details, spread=weights == SPREAD)
     return None
 
 
@@ -111,11 +112,11 @@ def _show_training(folder: str, as_json: bool) -> None:
         console.print(draw_training(training, min(console.width, SHOWN_WIDTH), SHOWN_LINES, explained=True))
 
 
-def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
+def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: bool) -> None:
     with store.read():
         run = store.run(name)
         summary, versions = current_summary(store, run), versions_used(store, run.id)
-        progress = Progress.open(store, run.name)
+        progress = Progress.open(store, run.name, spread=spread)
         totals, searches = progress.totals, {search.problem_id: search for search in progress.searches(failed=True)}
         best_answers = best_of(store, run.id)
         misread = format_errors(store, run.id)
@@ -124,7 +125,7 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
         comparison = progress.comparison
         operators = progress.operators[comparison.arms[0].name]
         saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
-        sets = choose_sets(store, [run])
+        sets = choose_sets(store, [run], spread=progress.spread)
     replaced = run.config.get("policy_changes") or []
     if as_json:
         shown: dict[str, Any] = {
@@ -157,7 +158,12 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
                 for problem, candidate in best_answers
             ],
             "sets": [found.as_dict() for found in sets],
+            "preferences": None,
         }
+        if progress.spread:
+            from evo.report.terminal import preferences_dict  # intervals: scipy
+
+            shown["preferences"] = preferences_dict(progress)
         print_json(shown)
         return
     console, why = open_wide_console(), f" ({run.reason})" if run.reason else ""
@@ -210,8 +216,10 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool) -> None:
         if (known := best_known_of(problem)) is not None:
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {standing}", soft_wrap=True)
-    if details or sets:
-        from evo.report.terminal import print_operators, print_set  # intervals: scipy
+    if details or sets or progress.spread:
+        from evo.report.terminal import print_operators, print_preferences, print_set  # intervals: scipy
+    if progress.spread:
+        print_preferences(console, progress)
     for found in sets:
         print_set(console, found)
     if details:
@@ -339,7 +347,7 @@ def report(names: tuple[str, ...], output: str, against: str | None, weights: We
         size = write_training_report(names, output)
     else:
         with open_runs(db, names, weights) as store:
-            size = write_report(store, names[0], output, against, names[1:])
+            size = write_report(store, names[0], output, against, names[1:], spread=weights == SPREAD)
     seconds = time.perf_counter() - started
     if as_json:
         print_json({"run": " and ".join(names), "page": output, "bytes": size, "seconds": round(seconds, 3)})
@@ -364,7 +372,7 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
     help="Choose among the answers that were the best at some time, by their held-out score (the scorer's held_out).",
 )
 @flag(RunConfig, "set_size", "--set", metavar="K", help="Print the best set of K answers too, or write it with -o.")
-@weights_option
+@named_weights_option
 @db_option
 @json_option
 def best(

@@ -11,12 +11,12 @@ from evo.cli.live import foreground
 from evo.cli.options import (
     db_option,
     json_option,
+    named_weights_option,
     open_console,
     plain_option,
     print_json,
     print_table,
     read_command,
-    weights_option,
 )
 from evo.config.run import RunConfig
 
@@ -35,7 +35,7 @@ from evo.config.run import RunConfig
 @click.option("--tune/--no-tune", default=True, help="Run the tuned start.  [default: on]")
 @flag(RunConfig, "max_answers", help="Answers of plain sampling, and of the tuned start.  [default: as the search]")
 @flag(RunConfig, "max_seconds", help="Stop plain sampling, and the tuned start, after this many seconds each.")
-@weights_option
+@named_weights_option
 @db_option
 @plain_option
 @json_option

@@ -44,6 +44,10 @@ class Results:
     missing: (P,) what a search without a valid answer counts in means (worst_values); 0 by default
     starts: (P, S) the value of the seed answer, NaN for none; None: not loaded
     sets: (P, S) the value of the best set of answers in the end; None: not asked for, or not all searches have ended
+    worth, weightings: (P, S, K + 1) E_w[best] and the share of weightings that are solved (evo.evaluation.preferences),
+        of the seed answer and after each of `times`; the latter NaN for a problem whose optimum is not known. None: not
+        asked for
+    worth_unit: what `worth` is in (evo.evaluation.preferences.join_units)
     unit, size: of what an iteration is a step, and how large the step is: tokens, if a budget of them is the axis
     """
 
@@ -60,6 +64,9 @@ class Results:
     missing: Floats | None = None
     starts: Floats | None = None
     sets: Floats | None = None
+    worth: Floats | None = None
+    weightings: Floats | None = None
+    worth_unit: str = ""
 
     def __post_init__(self) -> None:
         done = np.minimum(np.asarray(self.done), self.iterations).astype(np.int64)
@@ -166,12 +173,31 @@ class Results:
             raise ValueError("these results hold no sets of answers")
         return self.sets
 
+    def worth_at(self, t: int) -> Floats:
+        """(P, S) E_w[best] after t iterations. Raises ValueError if it was not loaded, and beyond the best_horizon."""
+        return self._preferred(self.worth, t)
+
+    def weightings_at(self, t: int) -> Floats:
+        """(P, S) the share of weightings that are solved within t iterations; NaN for a problem whose optimum is not
+        known. Raises as worth_at."""
+        return self._preferred(self.weightings, t)
+
+    def _preferred(self, values: Floats | None, t: int) -> Floats:
+        if values is None:
+            raise ValueError("these results were not judged under other weightings")
+        _within(t, 1, self.best_horizon)
+        return values[:, :, int(np.searchsorted(self.times, t, side="right"))]
+
     def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Results:
         """The results of only these problems and seeds, by index or mask; by default of all. It removes a problem whose
         search failed in one arm from all arms, and seeds that some arm has not begun."""
         rows = slice(None) if problems is None else np.asarray(problems)
         columns = slice(None) if seeds is None else np.asarray(seeds)
-        held = [name for name in ("solved_at", "done", "best", "sets", "starts") if getattr(self, name) is not None]
+        held = [
+            name
+            for name in ("solved_at", "done", "best", "sets", "starts", "worth", "weightings")
+            if getattr(self, name) is not None
+        ]
         kept: dict[str, Any] = {name: getattr(self, name)[rows][:, columns] for name in held}
         if self.objectives:
             kept["objectives"] = tuple(np.array(self.objectives, dtype=object)[rows])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, compress
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evo.comparison.results import Floats, Results, common_horizon
+from evo.evaluation.preferences import is_share
 from evo.stats import (
     Difference,
     Verdict,
@@ -133,6 +134,20 @@ def best_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
     return Curve(arm.at, band[0], band[1], band[2], arm.unit, start)
 
 
+def preference_curve(arm: Results, metric: str, *, crossed_seeds: bool = False) -> Curve | None:
+    """The mean of E_w[best] (`worth`) or of the share of weightings solved (`weightings`) after each of the arm's
+    `times`, with its band over the problems that have one; NaN beyond the best_horizon. None if no problem has."""
+    values: Floats | None = getattr(arm, metric)
+    known = int(np.searchsorted(arm.times, arm.best_horizon, side="right"))
+    if values is None or not len(values := _known(values)):
+        return None
+    band = np.full((3, len(arm.times)), np.nan)
+    if known:
+        rate = METRICS[metric].rate
+        band[:, :known] = mean_band(values[:, :, 1 : known + 1], rate=rate, crossed_seeds=crossed_seeds)
+    return Curve(arm.at, band[0], band[1], band[2], arm.unit, float(values[:, :, 0].mean()))
+
+
 def _known(values: Floats) -> Floats:
     """(P, ...) the problems that have a value in every search."""
     return values[np.isfinite(values).reshape(len(values), -1).all(axis=1)]
@@ -150,6 +165,8 @@ class Metric(NamedTuple):
 
 
 METRICS: Mapping[str, Metric] = {
+    "weightings": Metric("share of weightings solved", Results.weightings_at, rate=True),
+    "worth": Metric("E_w[best]", Results.worth_at),
     "solved": Metric("solve rate", Results.solved_by, rate=True),
     "area": Metric("area under the solve curve", Results.solve_areas, rate=True),
     "set": Metric("mean value of the best set", Results.set_values),
@@ -157,15 +174,19 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
+PREFERENCES = ("weightings", "worth")
+"""The metrics of searches that are judged under many weightings. The verdict is then on the first that is known."""
+
+
 def metric_difference(
     metric: str, a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
 ) -> Difference:
     """a - b in a metric of METRICS after t iterations (default: the common horizon).
 
-    Raises ValueError if the arms are not comparable, if t is beyond the common horizon, and, for all metrics but
-    `best`, if no problem has a target.
+    Raises ValueError if the arms are not comparable, if t is beyond the common horizon, if no problem has the metric,
+    and, for all metrics but `best` and PREFERENCES, if no problem has a target.
     """
-    its, known = METRICS[metric], common_horizon(a, b, best=metric == "best")
+    its, known = METRICS[metric], common_horizon(a, b, best=metric in ("best", *PREFERENCES))
     t = known if t is None else t
     options: dict[str, Any] = {"crossed_seeds": crossed_seeds, "comparisons": comparisons, "least": 0.0}
     return paired_difference(its.values(a, t), its.values(b, t), rate=its.rate, **options)
@@ -197,6 +218,7 @@ class ArmSummary:
     median: iteration at which half of the searches were solved, None if they are not
     best: the mean best value, of Summary.measure
     sets: mean value of the best set of answers in the end
+    worth, weightings: mean E_w[best] and share of weightings solved, if they were asked for
     only: problems, by index, that only this arm solved (under any seed)
     """
 
@@ -205,6 +227,8 @@ class ArmSummary:
     median: float | None = None
     best: Interval | None = None
     sets: Interval | None = None
+    worth: Interval | None = None
+    weightings: Interval | None = None
     only: tuple[int, ...] = ()
 
 
@@ -219,6 +243,7 @@ class Summary:
     by_all, by_none: problems, by index, that every arm solved, and that none did
     unit, size: as Results have them; an iteration is then a step of that size
     measure: what `best` is the mean of
+    worth_unit: as Results have it
     """
 
     iterations: int
@@ -233,6 +258,7 @@ class Summary:
     unit: str = "iterations"
     size: float = 1
     measure: Measure = FITNESS
+    worth_unit: str = ""
 
     @property
     def against(self) -> dict[str, Mapping[str, Difference]]:
@@ -247,12 +273,12 @@ class Summary:
 
     def measure_of(self, metric: str) -> Measure | None:
         """What the numbers of a metric are of; None for rates."""
-        return {"best": self.measure, "set": REWARD}.get(metric)
+        return {"best": self.measure, "set": REWARD, "worth": None if is_share(self.worth_unit) else REWARD}.get(metric)
 
     def form(self, metric: str) -> tuple[int, bool]:
         """How its differences are written: digits, and whether lower is better (evo.stats.write_difference)."""
         measure = self.measure_of(metric)
-        return 3 if metric == "set" else 2, measure is not None and measure.lower
+        return 3 if metric in ("set", *PREFERENCES) else 2, measure is not None and measure.lower
 
     def place(self, known: int) -> str:
         """An iteration in words, or how much was spent by then."""
@@ -277,6 +303,10 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
     judged: list[int] = np.flatnonzero(first.judged).tolist()
     solved = {name: list(compress(judged, arm.solved_by(horizon).max(axis=1))) for name, arm in arms.items() if horizon}
     times = Counter(chain.from_iterable(solved.values()))
+    preferred = [
+        metric for metric in PREFERENCES
+        if best_horizon and (of := getattr(first, metric)) is not None and len(_known(of))
+    ]  # fmt: skip
     standing = {}
     for name, arm in arms.items():
         shown = ArmSummary(only=tuple(row for row in solved.get(name, ()) if times[row] == 1))
@@ -289,9 +319,15 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
             shown = replace(shown, best=mean_interval(known, crossed_seeds=crossed_seeds))
         if arm.sets is not None:
             shown = replace(shown, sets=mean_interval(arm.sets, crossed_seeds=crossed_seeds))
+        for metric in preferred:
+            its = METRICS[metric]
+            known = _known(its.values(arm, best_horizon))
+            changes: dict[str, Any] = {metric: mean_interval(known, rate=its.rate, crossed_seeds=crossed_seeds)}
+            shown = replace(shown, **changes)
         standing[name] = shown
     pairs = [] if reference is None else pairs_of(list(arms), reference)
-    at_of = {"solved": horizon, "area": horizon, "set": best_horizon * (first.sets is not None)}
+    at_of = dict.fromkeys(preferred, best_horizon)
+    at_of |= {"solved": horizon, "area": horizon, "set": best_horizon * (first.sets is not None)}
     at_of["best"] = best_horizon * any(one.best is not None for one in standing.values())
     options: dict[str, Any] = {"crossed_seeds": crossed_seeds, "comparisons": len(pairs)}
     gaps = {
@@ -315,6 +351,7 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         first.unit,
         first.size,
         first.measure,
+        first.worth_unit,
     )
 
 
@@ -356,22 +393,23 @@ def describe_verdict(found: Summary, by_budget: bool) -> str:
     problem."""
     sizes = {one.pairs for metrics in found.pairs.values() for one in metrics.values()}
     unit, pairs = "the seeds of one problem" if sizes == {1} else "problems", len(found.pairs)
-    sets = any("set" in metrics for metrics in found.pairs.values())
-    title = found.title("solved" if found.horizon else "set" if sets else "best")
+    known = {metric for metrics in found.pairs.values() for metric in metrics}
+    title = found.title(next(iter(_judging(known)), "best"))
     metric = title[0].upper() + title[1:]
     several = f"; intervals and p allow for {pairs} pairs (Bonferroni)" if pairs > 1 else ""
     return f"{metric} {describe_horizon(found, by_budget)}, difference with its 95% interval over {unit}{several}"
 
 
 def verdicts_of(found: Summary) -> list[Verdict]:
-    """Every pair of arms, by solve rate; if no problem has a target by the value of its best sets, if they are known,
-    else by the mean best value. The text names the iteration unless it is the last one, and says so if only the next of
+    """Every pair of arms, by the share of weightings solved, else E_w[best], if they were judged under many weightings;
+    else by solve rate; if no problem has a target by the value of its best sets, if they are known, else by the mean
+    best value. The text names the iteration unless it is the last one, and says so if only the next of
     these shows a difference."""
     known = found.horizon or found.best_horizon
     running = f" at {found.place(known)}" if known < found.iterations else ""
     lines = []
     for (name, other), metrics in found.pairs.items():
-        of = [one for one in ("solved", "set", "best") if one in metrics]
+        of = _judging(metrics)
         told = [verdict(name, other, metrics[one], *found.form(one)) for one in of]
         if told:
             text = told[0].text + running
@@ -379,6 +417,12 @@ def verdicts_of(found: Summary) -> list[Verdict]:
                 text += f"; of {found.title(of[1])} one is: {told[1].text}"
             lines.append(Verdict(text, told[0].shown))
     return lines
+
+
+def _judging(known: Container[str]) -> list[str]:
+    """The metrics of a verdict, the first of which decides."""
+    found = [metric for metric in PREFERENCES if metric in known]
+    return found or [metric for metric in ("solved", "set", "best") if metric in known]
 
 
 def farthest(arms: Mapping[str, Results]) -> dict[str, Results]:

@@ -262,6 +262,12 @@ class RunConfig(SamplingConfig):
             raise ValueError("max_tokens: the run's budget is max_total_tokens, the length of a reply max_new_tokens")
         return values
 
+    @model_validator(mode="after")
+    def _searched_alike(self) -> RunConfig:
+        if self.weights == SPREAD and self.until_solved:
+            raise ValueError("until_solved ends a search when it is solved under one weighting: leave it out of spread")
+        return self
+
     @field_validator("scoring_resources", mode="before")
     @classmethod
     def _amounts(cls, value: object) -> object:

@@ -11,23 +11,20 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evo.evaluation.preferences import judging_weights
 from evo.stats import Difference, mean_interval, paired_difference
 from problems.contract import ScorerFault
 from vpo.metrics import best_at_k, best_of_scalarized, diversity, pareto_fraction, pass_at_k
-from vpo.scalarize import dirichlet_weights
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 KS = (1, 3, 10, 30)
-WEIGHTS = 100
-"""Dirichlet weights that E_w[best] is estimated with; the same for every policy, so they cancel in a comparison."""
 COSTS = ("rollouts", "tokens", "prompt_tokens", "cost", "seconds", "sampling_seconds", "scoring_seconds")
 SHARES = ("written", "valid", "pareto_fraction")
 
@@ -94,7 +91,7 @@ def metrics_of(answers: ProblemAnswers) -> dict[str, float]:
     ks = sorted({k for k in (*KS, n) if k <= n})
     metrics = {f"best@{k}": best_at_k(answers.fitness, k) for k in ks}
     metrics |= {f"solve@{k}": math.nan if solved is None else pass_at_k(n, int(solved.sum()), k) for k in ks}
-    weights = _weights(answers.rewards.shape[1])
+    weights = judging_weights(answers.rewards.shape[1])
     metrics |= {
         "diversity": diversity(answers.rewards),
         "diversity_valid": diversity(answers.rewards[answers.valid]),
@@ -106,11 +103,6 @@ def metrics_of(answers: ProblemAnswers) -> dict[str, float]:
     }
     means = answers.rewards.mean(axis=0)
     return metrics | {f"mean[{name}]": float(mean) for name, mean in zip(answers.objectives, means, strict=True)}
-
-
-@lru_cache(maxsize=256)
-def _weights(dimensions: int) -> Floats:
-    return dirichlet_weights(WEIGHTS, dimensions, sampler="sobol", seed=0)
 
 
 class Evaluation:

@@ -122,7 +122,13 @@ def value_of_set(store: Store, record: ProblemRecord, k: int) -> float:
 
 
 def choose_sets(
-    store: Store, runs: Sequence[RunRecord], k: int | None = None, *, held_out: bool = False, most: int | None = None
+    store: Store,
+    runs: Sequence[RunRecord],
+    k: int | None = None,
+    *,
+    held_out: bool = False,
+    most: int | None = None,
+    spread: bool = False,
 ) -> list[AnswerSet]:
     """The best set of k valid answers to each problem, of all runs together, by problems.answer_sets.best_set; none for
     a problem without one. Raises BadInput for k < 1.
@@ -130,11 +136,13 @@ def choose_sets(
     k: by default what the runs were searched for, and no set if that is nothing
     held_out: whether to score the sets on held-out cases, which takes as long as scoring their answers
     most: problems at most
+    spread: whether the set is the result although nobody named its size: it then has a place for each group of
+        objectives
     """
     k = runs[0].config.get("set_size") if k is None else k
-    if k is None:
+    if k is None and not spread:
         return []
-    if k < 1:
+    if k is not None and k < 1:
         raise BadInput(f"a set holds at least one answer, not {k}")
     records: dict[int, list[ProblemRecord]] = {}
     for record in (record for run in runs for record in store.problems(run.id)):
@@ -146,8 +154,9 @@ def choose_sets(
             continue
         rewards, weights = [child.rewards for child in valid], [one.weight for one in of[0].metrics]
         groups = groups_of(of[0].metrics)
-        places = best_set(rewards, k, weights, groups)[0] + best_set(rewards, 1, weights)[0]
+        size = len(groups) if k is None else k
+        places = best_set(rewards, size, weights, groups)[0] + best_set(rewards, 1, weights)[0]
         *members, single = CandidateReader(store, 0).fetch([valid[place].id for place in places])
         scores = score_held_out(of[0], [*members, single]) if held_out else ()
-        found.append(AnswerSet(of[0], k, tuple(members), single, tuple(scores)))
+        found.append(AnswerSet(of[0], size, tuple(members), single, tuple(scores)))
     return found

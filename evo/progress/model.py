@@ -22,16 +22,20 @@ from evo.comparison.arms import Arm, gather
 from evo.comparison.operators import OperatorCounts, count_operators
 from evo.comparison.results import Floats, Results, drawn_times, worst_values
 from evo.comparison.summary import (
+    PREFERENCES,
     ArmSummary,
     Curve,
     Summary,
     best_curve,
     farthest,
+    preference_curve,
     solve_curve,
     summarise,
     verdicts_of,
 )
-from evo.progress.answer import NO_ORIGIN, StoredAnswer, read_answers, statement_of
+from evo.errors import BadInput
+from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge, judging_weights, read_rises
+from evo.progress.answer import NO_ORIGIN, StoredAnswer, problem_of, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, choose_sets, value_of_set
 from evo.progress.snapshot import (
     ArmSnapshot,
@@ -45,6 +49,7 @@ from evo.progress.snapshot import (
 from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
 from islands.browse import candidate, first_prompt
+from islands.groups import children
 from islands.history import CandidateReader
 from islands.lock import LOST
 from islands.runs import (
@@ -65,6 +70,7 @@ from islands.store import Store
 from islands.training import newest_training, newest_version, training_after
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
+from problems.weights import SPREAD
 from vpo.metrics import Interval, diversity
 
 IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
@@ -199,26 +205,40 @@ class Progress:
     """
 
     def __init__(
-        self, store: Store, name: str, against: str | None = None, *, also: Sequence[str] = (), live: bool = False
+        self,
+        store: Store,
+        name: str,
+        against: str | None = None,
+        *,
+        also: Sequence[str] = (),
+        live: bool = False,
+        spread: bool = False,
     ) -> None:
-        """Reads which runs there are, and nothing more. Raises as gather. also: further runs (gather)"""
+        """Reads which runs there are, and nothing more. Raises as gather. also: further runs (gather); spread: judge
+        under many weightings although the first run was not searched for them. BadInput if its arms stopped when they
+        were solved, so that they gave different numbers of answers"""
         self.store, self.against, self.live = store, against, live
         self.names = tuple(dict.fromkeys((name, *also)))
         self.name = " and ".join(self.names)
-        self.incomparable = ""
+        self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
         self._selected: tuple[int, str | None] = (0, None)
         self._begin()
 
     @classmethod
-    def open(cls, store: Store, name: str, against: str | None = None, also: Sequence[str] = ()) -> Progress:
+    def open(
+        cls, store: Store, name: str, against: str | None = None, also: Sequence[str] = (), *, spread: bool = False
+    ) -> Progress:
         """All that is committed now. Raises as __init__, and DatabaseUnavailable."""
         with store.read():
-            progress = cls(store, name, against, also=also)
+            progress = cls(store, name, against, also=also, spread=spread)
             progress.refresh()
         return progress
 
     def _begin(self) -> None:
         self.comparison = gather(self.store, self.names[0], self.against, self.names[1:])
+        runs = self.comparison.runs
+        if self.spread and len(self.comparison.arms) > 1 and any(run.config.get("until_solved") for run in runs):
+            raise BadInput(f"--weights {SPREAD}: {self.name} stopped each search when it was solved (--until-solved)")
         self._runs = {
             run.id: _Run(run, arm, column)
             for arm, of in enumerate(self.comparison.arms)
@@ -232,6 +252,11 @@ class Progress:
         self._reader = CandidateReader(self.store, CACHED)
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
+
+    @property
+    def spread(self) -> bool:
+        """Whether searches are judged under many weightings (evo.evaluation.preferences)."""
+        return self._asked or self.comparison.runs[0].config.get("weights") == SPREAD
 
     # Reading
 
@@ -414,8 +439,7 @@ class Progress:
                 after = run.spent[-1][0] if run.spent else BEFORE_SEEDS
                 with self.store.read() as connection:
                     run.spent += spending(connection, run.record.id, after, run.last, unit)
-                sequences, spent = np.array([(-1, 0.0), *run.spent]).T
-                share = np.minimum(np.cumsum(spent) / size, 1.0) * TIMES_KEPT
+                sequences, share = _steps(run, size)
                 done[:, run.column] = TIMES_KEPT if run.record.status == "done" else int(share[-1])
                 for at, row in enumerate(self._rows):
                     for rise in self._searches[number].rises.get((row, run.column), ()):
@@ -430,12 +454,70 @@ class Progress:
         return found
 
     @property
+    def preferences(self) -> Mapping[str, Results]:
+        """`measured`, judged under many weightings if that is asked for."""
+        return self._keep("preferences", self._judge) if self.spread else self.measured
+
+    def _judge(self) -> Mapping[str, Results]:
+        measured, arms = self.measured, self.comparison.arms
+        if not measured:
+            return measured
+        shape = (len(self._rows), max(arm.seeds for arm in arms), len(next(iter(measured.values())).times) + 1)
+        plain, shares, solved = (np.full((len(arms), *shape), np.nan) for _ in range(3))
+        judged = list[Worth]()
+        for at, row in enumerate(self._rows):
+            weights = judging_weights(len(self._all[row].objectives))
+            runs = [run for run in self._runs.values() if run.ids]
+            of = [children(self.store, run.ids[row], upto=max(run.last, BEFORE_SEEDS + 1)) for run in runs]
+            rises = [read_rises(answers, weights) for answers in of]
+            judged.append(worth := judge(rises, self._optimum(row, weights)))
+            plain[:, at], shares[:, at] = worth.start, 0.0
+            solved[:, at] = math.nan if worth.solved is None else 0.0
+            for number, (run, rise) in enumerate(zip(runs, rises, strict=True)):
+                place = (run.arm, at, run.column)
+                for step, moment in enumerate(self._moments(run, rise)):
+                    plain[(*place, slice(moment, None))] = worth.plain[number][step]
+                    if worth.shares:
+                        shares[(*place, slice(moment, None))] = worth.shares[number][step]
+                    if worth.solved is not None:
+                        solved[(*place, slice(moment, None))] = worth.solved[number][step]
+        unit = join_units([self._all[row].name for row in self._rows], judged)
+        worths = shares if is_share(unit) else plain
+        return {
+            name: replace(
+                of, worth=worths[arm, :, : arms[arm].seeds], weightings=solved[arm, :, : arms[arm].seeds],
+                worth_unit=unit,
+            )
+            for arm, (name, of) in enumerate(measured.items())
+        }  # fmt: skip
+
+    def _moments(self, run: _Run, rises: Rises) -> list[int]:
+        """The places of rises on the axis of `measured`, 0 for seed answers."""
+        of = self.measured[self.comparison.arms[run.arm].name]
+        if self.comparison.budget:
+            sequences, share = _steps(run, self.comparison.budget[1])
+            steps = np.ceil(share[np.searchsorted(sequences, rises.sequences)])
+        else:
+            steps = np.searchsorted(of.times, rises.iterations) + 1
+        return [int(step) for step in np.where(rises.sequences < 0, 0, np.maximum(1, steps))]
+
+    def _optimum(self, row: int, weights: Floats) -> Floats | None:
+        """(W,) what solves a problem under each weighting; None if that is not known, or if the problem is scored in
+        another way now. Computed once."""
+        if row not in self._optima:
+            problem = problem_of(self._all[row])
+            found = [None if problem is None else problem.target_under(each) for each in weights.tolist()]
+            known = [each for each in found if each is not None]
+            self._optima[row] = np.array(known) if len(known) == len(found) else None
+        return self._optima[row]
+
+    @property
     def summary(self) -> Summary | None:
         """All arms at the horizon; None before a search has begun. Without metrics if the arms are not comparable."""
         return self._keep("summary", self._summarise)
 
     def _summarise(self) -> Summary | None:
-        results, self.incomparable = self.measured, ""
+        results, self.incomparable = self.preferences, ""
         if not results:
             return None
         try:
@@ -460,6 +542,22 @@ class Progress:
     def best_curves(self) -> Mapping[str, Curve]:
         """Each arm's mean best value."""
         return self._keep("best_curves", lambda: self._draw(solve=False))
+
+    @property
+    def preference_curves(self) -> Mapping[str, Mapping[str, Curve]]:
+        """Metric of PREFERENCES -> each arm's curve, of the metrics that are known; empty if they were not asked
+        for."""
+        return self._keep("preference_curves", self._draw_preferences) if self.spread else {}
+
+    def _draw_preferences(self) -> dict[str, dict[str, Curve]]:
+        found: dict[str, dict[str, Curve]] = {}
+        for name, arm in self.preferences.items():
+            of = farthest({name: arm})[name]
+            for metric in PREFERENCES:
+                curve = preference_curve(of, metric, crossed_seeds=self.comparison.crossed_seeds)
+                if curve is not None:
+                    found.setdefault(metric, {})[name] = curve
+        return found
 
     def _draw(self, *, solve: bool) -> dict[str, Curve]:
         # seeds are searched in turn: a seed that has just begun would cut the curves of earlier ones short
@@ -506,8 +604,8 @@ class Progress:
     @property
     def sets(self) -> list[AnswerSet]:
         """The best set of answers to each problem, without held-out scores, of a single run that is to show it."""
-        runs = self.comparison.runs
-        return self._keep("sets", lambda: choose_sets(self.store, runs) if len(runs) == 1 else [])
+        runs, spread = self.comparison.runs, self.spread
+        return self._keep("sets", lambda: choose_sets(self.store, runs, spread=spread) if len(runs) == 1 else [])
 
     def training(self, number: int) -> TrainingCurve | None:
         """The steps of the arm's run that was trained last."""
@@ -700,6 +798,13 @@ class Progress:
             return left
         rest = max(float(budget) - (float(spent) if isinstance(spent, int | float) else 0) for budget, spent in budgets)
         return min(left, max(0.0, rest))
+
+
+def _steps(run: _Run, size: float) -> tuple[Floats, Floats]:
+    """The sequences of a run's groups, from -1 on, and the steps of the budget that were spent after each. size: the
+    budget"""
+    sequences, spent = np.array([(-1, 0.0), *run.spent]).T
+    return sequences, np.minimum(np.cumsum(spent) / size, 1.0) * TIMES_KEPT
 
 
 def archive_diversity(archive: Sequence[EliteRecord]) -> float:

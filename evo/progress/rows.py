@@ -16,7 +16,8 @@ import numpy as np
 
 from evo.comparison.operators import refinement_differences
 from evo.comparison.results import Floats, Standings
-from evo.comparison.summary import ArmSummary, Summary
+from evo.comparison.summary import ArmSummary, Curve, Summary
+from evo.evaluation.preferences import is_share
 from evo.progress.model import Progress
 from evo.progress.snapshot import ArmSnapshot, Snapshot
 from evo.search.defaults import planned_iterations
@@ -31,6 +32,11 @@ from vpo.metrics import Interval
 NONE = "-"
 STATES = ("running", "waiting", "done", "interrupted", "failed")
 TREND_POINTS = 40
+WEIGHTINGS, WORTH = "weightings solved", "E_w[best]"
+PREFERENCE_TITLES = {"weightings": WEIGHTINGS, "worth": WORTH}
+"""Of the metrics of searches that are judged under many weightings (evo.comparison.summary.PREFERENCES)."""
+MOMENTS = 5
+"""Of a curve in a table, at most."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,12 @@ def change_of(value: Value, before: Value) -> Cell:
     return Cell(text, change, value.measure, mark=mark, number=True)
 
 
+def worth_cell(value: Interval | None, summary: Summary | None, beside: Iterable[Interval | None] = ()) -> Cell:
+    """An E_w[best]: a share, or a mean of rewards."""
+    shares = summary is None or is_share(summary.worth_unit)
+    return interval(value) if shares else mean_cell(value, REWARD, beside)
+
+
 # Arms
 
 
@@ -151,7 +163,7 @@ def arm_rows(
     has begun, nothing is measured."""
     rows = list[Row]()
     standing = {arm.name: ArmSummary() if summary is None else summary.arms[arm.name] for arm in snapshot.arms}
-    means = [one.best for one in standing.values()]
+    means, worths = [one.best for one in standing.values()], [one.worth for one in standing.values()]
     for place, arm in enumerate(snapshot.arms):
         one, totals = standing[arm.name], arm.totals
         best = mean_best(snapshot, arm) if summary is None else mean_cell(one.best, snapshot.measure, means)
@@ -164,6 +176,8 @@ def arm_rows(
             "area": interval(one.area, ".2f"),
             "median time": number(one.median, ",.10g"),
             "set value": interval(one.sets),
+            WEIGHTINGS: interval(one.weightings),
+            WORTH: worth_cell(one.worth, summary, worths),
             best_title(snapshot): best,
             "archive L1": interval((diversity or {}).get(arm.name), ".2f"),
             "iterations": replace(
@@ -185,6 +199,42 @@ def arm_rows(
         }
         rows.append(row)
     return rows
+
+
+def preference_rows(curves: Mapping[str, Mapping[str, Curve]], arms: Sequence[str]) -> list[Row]:
+    """The curves of searches that are judged under many weightings, a row for each metric and arm, at the last moments
+    of 1, 3, 10, 30, ... and the end. curves: metric -> arm -> curve"""
+    known = [curve for of in curves.values() for curve in of.values()]
+    ends = [int(np.isfinite(curve.mean).sum()) for curve in known]
+    if not known or not min(ends):
+        return []
+    at = known[0].at[: min(ends)]
+    steps = [digit * 10.0**power for power in range(12) for digit in (1, 3)]
+    places = sorted({int(np.searchsorted(at, step)) for step in steps if step <= at[-1]} | {len(at) - 1})[-MOMENTS:]
+    return [
+        {
+            "arm": arm_name(arm, place),
+            "metric": word(PREFERENCE_TITLES[metric]),
+            **{f"after {at[k]:,.10g}": number(float(of[arm].mean[k]), ".3f") for k in places},
+        }
+        for metric, of in curves.items()
+        for place, arm in enumerate(arms)
+        if arm in of
+    ]
+
+
+def preference_search_rows(progress: Progress) -> list[Row]:
+    """E_w[best] and weightings solved of each search of a run, so far."""
+    (of,), names = progress.preferences.values(), [problem.name for problem in progress.comparison.problems]
+    assert of.worth is not None and of.weightings is not None
+    return [
+        {
+            "problem": Cell(name, name, sort=name.lower(), mark="name"),
+            WEIGHTINGS: number(float(solved)),
+            WORTH: number(float(worth)),
+        }
+        for name, worth, solved in zip(names, of.worth[:, 0, -1], of.weightings[:, 0, -1], strict=True)
+    ]
 
 
 # Differences

@@ -31,7 +31,7 @@ from evo.evaluation.record import check_writable
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
-from evo.progress.rows import change_of, curve_title
+from evo.progress.rows import PREFERENCE_TITLES, change_of, curve_title
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
 from evo.report.answers import MOST_CARDS, bounded, problem_details
@@ -46,6 +46,7 @@ from evo.report.tables import (
     errors_table,
     machines_table,
     operators_table,
+    preferences_table,
     problems_table,
     run_path,
     set_table,
@@ -79,17 +80,19 @@ def build_page(
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
     begun, runs = summary is not None, comparison.runs
     tested = held_out and len(runs) == 1
-    sets = choose_sets(progress.store, runs, held_out=True, most=MOST_CARDS) if tested else progress.sets
+    spread, store = progress.spread, progress.store
+    sets = choose_sets(store, runs, held_out=True, most=MOST_CARDS, spread=spread) if tested else progress.sets
     shown = problem_details(progress, details) if begun else ()
     differing, shared = settings_tables(comparison)
     tables: list[Table | None] = []
     if summary is not None:
         tables = [
             arms_table(progress, snapshot),
+            preferences_table(progress),
             differences_table(progress, summary) if summary.reference else None,
             operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
         ]
-    ahead = 2 if len(comparison.arms) > 1 else 0
+    ahead = 3 if len(comparison.arms) > 1 else 2 if spread else 0
     reweighed = progress.store.reweighed
     return SimpleNamespace(
         title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
@@ -121,16 +124,20 @@ def _there(*tables: Table | None) -> list[Table]:
 
 def draw_progress(progress: Progress, snapshot: Snapshot) -> list[Plot]:
     """Solve rate, if there are targets, and the mean best value, from the seed answers on, over iterations or what a
-    budget is made of; nothing for a single search, whose chart says all."""
-    comparison = progress.comparison
-    if len(comparison.problems) == max(arm.seeds for arm in comparison.arms) == 1:
-        return []
+    budget is made of; nothing for a single search, whose chart says all. What is judged under many weightings comes
+    first, for any number of searches."""
+    comparison, plots = progress.comparison, list[Plot]()
     unit = next((curve.unit for curve in progress.curves.values()), "iterations").removesuffix("s")
     names = [arm.name for arm in comparison.arms]
     over = "the seeds of one problem" if len(comparison.problems) == 1 else "problems"
     bands = f"Bands: 95% intervals over {over}. Left: the seed answers."
+    for metric, curves in progress.preference_curves.items():
+        title = PREFERENCE_TITLES[metric]
+        note = f"{HINTS[title][0].upper()}{HINTS[title][1:]}. {bands}"
+        plots.append(Plot(title, unit, curve_lines(names, curves), share=metric == "weightings", note=note))
+    if len(comparison.problems) == max(arm.seeds for arm in comparison.arms) == 1:
+        return plots
     solved = any(arm.judged.any() for arm in progress.results.values())
-    plots = []
     if solved and progress.curves:
         running = "" if snapshot.ended else " While searches run, it is an estimate."
         note = f"The share of searches that are solved.{running} {bands}"
@@ -254,14 +261,16 @@ def write_training_report(folders: Sequence[str], file: str) -> int:
     return _write_page(file, render("training.html.jinja", **page, policy=content_policy()))
 
 
-def write_report(store: Store, name: str, file: str, against: str | None = None, also: Sequence[str] = ()) -> int:
+def write_report(
+    store: Store, name: str, file: str, against: str | None = None, also: Sequence[str] = (), *, spread: bool = False
+) -> int:
     """Write the page; it appears under its name only when it is complete. Returns its bytes. Raises BadInput for an
     output that cannot be written, an unknown arm or a run without an iteration; UnknownRun.
 
-    also: further runs of the same problems, which are put on the same charts"""
+    also: further runs of the same problems, which are put on the same charts; spread: as Progress takes it"""
     check_writable(file)
     with store.read():
-        progress = Progress.open(store, name, against, also)
+        progress = Progress.open(store, name, against, also, spread=spread)
         if not progress.totals.groups:
             raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
         page = build_page(progress, held_out=all(run.status != "running" for run in progress.comparison.runs))

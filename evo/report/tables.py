@@ -16,11 +16,14 @@ from evo.comparison.arms import Comparison
 from evo.comparison.operators import RATE_TITLES, OperatorCounts, intervals, short_label
 from evo.comparison.results import standings
 from evo.comparison.summary import Summary, describe_horizon
+from evo.evaluation.preferences import WEIGHTINGS as JUDGING
 from evo.glossary import COLUMNS, WORDS
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import (
     NONE,
+    WEIGHTINGS,
+    WORTH,
     Cell,
     Row,
     against_cell,
@@ -31,6 +34,7 @@ from evo.progress.rows import (
     interval,
     number,
     outcome_cell,
+    preference_rows,
     target_cell,
     word,
 )
@@ -90,7 +94,7 @@ def run_path(name: str, *parts: object) -> str:
     return "/".join(quote(str(part), safe="") for part in ("", "run", name, *parts))
 
 
-MEASURED = ("solve rate", "area", "median time", "set value", BEST, "archive L1")
+MEASURED = (WEIGHTINGS, WORTH, "solve rate", "area", "median time", "set value", BEST, "archive L1")
 ARMS = ("arm", "runs", *MEASURED, "iterations", "answers/s", "only", "policy")
 COSTS = (
     *("arm", "iterations", "answers", "missing", "repeats", "tokens", "tokens/answer", "cost"),
@@ -107,6 +111,17 @@ def arms_table(progress: Progress, snapshot: Snapshot, titles: Sequence[str] = A
     shown = [best_title(snapshot) if title == BEST else title for title in titles]
     diversity = None if found is None else progress.diversity
     return make_table("arms", f"Metrics{at}, with 95% intervals", arm_rows(snapshot, found, diversity), shown)
+
+
+def preferences_table(progress: Progress) -> Table | None:
+    """How many weightings were solved, and E_w[best], after a few iterations; None unless that was asked for."""
+    found, curves = progress.summary, progress.preference_curves
+    rows = preference_rows(curves, [arm.name for arm in progress.comparison.arms])
+    unit = "" if found is None or found.unit == "iterations" else f", over the {found.unit} spent"
+    caption = f"Under weights named afterwards: means over {JUDGING} weightings w ~ Dir(1){unit}"
+    table = make_table("preferences", caption, rows)
+    told = "" if found is None else f"{WORTH}: mean over w of the best stored answer's w . r, in {found.worth_unit}"
+    return None if table is None else replace(table, below=told)
 
 
 def cost_table(snapshot: Snapshot) -> Table | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +15,18 @@ from evo.comparison.summary import METRICS, Summary, describe_verdict, verdicts_
 from evo.encoding import visible
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
-from evo.progress.rows import difference_dict, differences
+from evo.progress.rows import WEIGHTINGS, WORTH, difference_dict, differences, preference_search_rows
 from evo.report.remarks import describe_faults, describe_state
-from evo.report.tables import STANDING, Table, arms_table, differences_table, operators_table, set_table
+from evo.report.tables import (
+    STANDING,
+    Table,
+    arms_table,
+    differences_table,
+    make_table,
+    operators_table,
+    preferences_table,
+    set_table,
+)
 from evo.stats import detectable
 from problems.address import name_few
 from vpo.metrics import Interval
@@ -47,12 +57,16 @@ def print_summary(console: Console, progress: Progress, *, details: bool = False
         say(remark, "yellow")
     if summary is None:
         return
-    print_table(console, arms_table(progress, snapshot, STANDING), noted="solve rate")
+    noted = (WEIGHTINGS, WORTH) if progress.spread else ("solve rate",)
+    print_table(console, arms_table(progress, snapshot, STANDING), noted=noted)
     for line in LEGEND:
         say(line, "dim")
     for name, arm in summary.arms.items():
         if arm.only and len(comparison.arms) > 1:
             say(f"only {name} solved: {name_few([comparison.problems[i].name for i in arm.only], ONLY_SHOWN)}", "dim")
+    if table := preferences_table(progress):
+        print_table(console, table)
+        say(table.below, "dim")
     if verdicts := verdicts_of(summary):
         say(f"\n{describe_verdict(summary, progress.comparison.ended_by_budget)}:")
         for verdict in verdicts:
@@ -73,8 +87,8 @@ def print_operators(
             console.print(line, style="dim", soft_wrap=True, markup=False)
 
 
-def print_table(console: Console, table: Table | None, noted: str = "") -> None:
-    """Print the table below its caption; nothing without one. noted: the column whose intervals are shown too"""
+def print_table(console: Console, table: Table | None, noted: Sequence[str] = ()) -> None:
+    """Print the table below its caption; nothing without one. noted: the columns whose intervals are shown too"""
     if table is None:
         return
     console.print(Text(f"\n{visible(table.caption)}"), soft_wrap=True)
@@ -83,7 +97,7 @@ def print_table(console: Console, table: Table | None, noted: str = "") -> None:
         title = Text(column.title.replace(" ", "\n"))  # narrow columns
         shown.add_column(title, justify="right" if column.number else "left", overflow="fold")
     for row in table.rows:
-        notes = [cell.note * (column.title == noted) for cell, column in zip(row, table.columns, strict=True)]
+        notes = [cell.note * (column.title in noted) for cell, column in zip(row, table.columns, strict=True)]
         shown.add_row(*(Text(visible(f"{cell.text} {note}".rstrip())) for cell, note in zip(row, notes, strict=True)))
     console.print(shown)
 
@@ -140,6 +154,8 @@ def as_dict(progress: Progress) -> dict[str, Any]:
                 "area": _interval_dict(summary.arms[arm.name].area),
                 "half_solved_at": summary.arms[arm.name].median,
                 "set_value": _interval_dict(summary.arms[arm.name].sets),
+                "weightings_solved": _interval_dict(summary.arms[arm.name].weightings),
+                "worth": _interval_dict(summary.arms[arm.name].worth),
                 "best": _interval_dict(summary.arms[arm.name].best),
                 "only": [comparison.problems[i].name for i in summary.arms[arm.name].only],
                 **arm.totals.as_dict(),
@@ -150,11 +166,41 @@ def as_dict(progress: Progress) -> dict[str, Any]:
             }
             for arm in progress.snapshot(statistics=False).arms
         },
+        "preferences": preferences_dict(progress),
         **_differences(progress, summary),
         "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
         "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
         "verdicts": [verdict.text for verdict in verdicts_of(summary)],
     }
+
+
+def print_preferences(console: Console, progress: Progress) -> None:
+    """Print what a run is worth under many weightings: each problem at the end, and the curve of the means."""
+    table = preferences_table(progress)
+    if table is None:
+        return
+    if len(progress.comparison.problems) > 1:
+        print_table(console, make_table("searches", "Each problem, at the end", preference_search_rows(progress)))
+    print_table(console, table)
+    console.print(Text(visible(table.below), "dim"), soft_wrap=True)
+
+
+def preferences_dict(progress: Progress) -> dict[str, Any] | None:
+    """The same for JSON, of a run with each of its problems; None unless it is judged under many weightings."""
+    if not progress.spread or progress.summary is None:
+        return None
+    curves = [
+        {"metric": metric, "arm": arm, "at": float(at), **Interval(*map(float, values)).as_dict()}
+        for metric, of in progress.preference_curves.items()
+        for arm, curve in of.items()
+        for at, *values in zip(curve.at, curve.mean, curve.low, curve.high, strict=True)
+        if math.isfinite(values[0])
+    ]
+    problems = [
+        {"problem": row["problem"].value, "weightings_solved": row[WEIGHTINGS].value, "worth": row[WORTH].value}
+        for row in (preference_search_rows(progress) if len(progress.comparison.runs) == 1 else ())
+    ]
+    return {"unit": progress.summary.worth_unit, "curves": curves, "problems": problems}
 
 
 def _differences(progress: Progress, summary: Summary) -> dict[str, Any]:

@@ -105,6 +105,7 @@ def plain(value):
 READERS = [
     ["runs"],
     *(["show", name] for name in ("maze", "both", "both/a/s0", "imported")),
+    *(["show", name, "--weights", "spread"] for name in ("maze", "both")),
     ["show", "maze", "1"],
     *(["best", name] for name in ("maze", "both", "imported")),
     *(["watch", name, "--once"] for name in ("maze", "both")),
