@@ -59,7 +59,7 @@ ray_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def _weights_option(spread: bool) -> Callable[[F], F]:
+def _weights_option(spread: bool) -> Callable[[Any], Any]:
     """--weights of a command that reads what is stored. spread: whether it can judge under many weightings"""
 
     def read(context: click.Context, option: click.Parameter, text: str | None) -> dict[str, float] | str | None:
