@@ -32,6 +32,11 @@ def parse_weights(text: str) -> dict[str, float] | str:
     return found
 
 
+def write_weights(weights: Mapping[str, float]) -> str:
+    """`gold=3,diamond=1`, as parse_weights reads it."""
+    return ",".join(f"{name}={weight:.12g}" for name, weight in weights.items())
+
+
 def order_weights(objectives: Sequence[str], weights: Mapping[str, float], where: str) -> tuple[float, ...]:
     """(d,) in the order of the objectives, with sum 1; objectives without a weight have 0. where: whose objectives they
     are, for the message. Raises BadAddress for an unknown name, a number that is negative or not finite, and a sum of
