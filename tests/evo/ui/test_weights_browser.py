@@ -185,7 +185,8 @@ def test_the_served_page_links_the_answer_and_keeps_weights_and_focus_over_an_up
         tab.goto(f"{server.address}run/c")
         tab.get_by_label("cost").and_(tab.locator("input")).press("End")
         id = shown(tab)
-        tab.wait_for_function("document.getElementById('answer-1').innerText.startsWith('answer four:')")
+        tab.wait_for_selector("#answer-1:has-text('answer four:')")
+        tab.unroute_all(behavior="wait")
         assert shown(tab) == id and command(tab) == "gold=1,cost=2"
         tab.keyboard.press("Home")
         assert command(tab) == "gold=1,cost=0" and shown(tab) != id
