@@ -33,7 +33,7 @@ class FrontAnswer(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Front:
+class AnswerFront:
     """Of every arm the valid answers that no other one of the arm beats, one of each reward vector, and its fittest.
 
     answers: the fittest first, of equals the one that was stored first, in the order of arms and seeds
@@ -65,7 +65,7 @@ class Front:
 
 def read_front(
     store: Store, problem: ProblemRecord, searches: Iterable[tuple[int, RunRecord, int]], most: int = MOST
-) -> Front:
+) -> AnswerFront:
     """searches: (the arm's place, the run, the problem's id in it), by arm and seed. Reads every stored answer."""
     of_arm: dict[int, list[FrontAnswer]] = {}
     owns = set[tuple[float, ...]]()
@@ -81,7 +81,7 @@ def read_front(
     weights = owns.pop() if len(owns) == 1 else None
     if weights is None or sum(weights) <= 0 or not all(_is_mean(one.stored, weights) for one in kept):
         weights = None
-    return Front(problem, tuple(sorted(kept, key=lambda one: -one.stored.fitness)), weights, left_out)
+    return AnswerFront(problem, tuple(sorted(kept, key=lambda one: -one.stored.fitness)), weights, left_out)
 
 
 def _own_weights(problem: ProblemRecord, run: RunRecord) -> tuple[float, ...]:

@@ -33,7 +33,7 @@ from evo.comparison.summary import (
 )
 from evo.progress.answer import NO_ORIGIN, StoredAnswer, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, choose_sets, value_of_set
-from evo.progress.front import Front, read_front
+from evo.progress.front import AnswerFront, read_front
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
@@ -588,7 +588,7 @@ class Progress:
         origin = first if answer.origin is NO_ORIGIN else answer.origin
         return Detail(arm, problem, run.seed, candidate(self.store, run.id, id), answer, origin, stated)
 
-    def read_front(self, problem: int) -> Front | None:
+    def read_front(self, problem: int) -> AnswerFront | None:
         """The undominated answers to a problem, by its place among those that count; None for one objective. Reads
         every stored answer to it."""
         record, row = self.comparison.problems[problem], self._rows[problem]

@@ -14,7 +14,7 @@ from evo.comparison.arms import Arm
 from evo.encoding import visible
 from evo.progress.answer import StoredAnswer, describe_best_known, problem_of, read_answers, statement_of
 from evo.progress.arm_style import style_of
-from evo.progress.front import Front, FrontAnswer
+from evo.progress.front import AnswerFront, FrontAnswer
 from evo.progress.model import Progress, SearchRecord
 from evo.report.plots import Plot, PlotLine
 from evo.report.tables import run_path
@@ -121,13 +121,13 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     return tuple(details)
 
 
-def _read_texts(progress: Progress, front: Front) -> dict[int, Candidate]:
+def _read_texts(progress: Progress, front: AnswerFront) -> dict[int, Candidate]:
     found = CandidateReader(progress.store, 0).fetch([one.stored.id for one in front.answers])
     return {candidate.id: candidate for candidate in found}
 
 
 def map_answers(
-    progress: Progress, row: int, most: int, front: Front | None, texts: Mapping[int, Candidate]
+    progress: Progress, row: int, most: int, front: AnswerFront | None, texts: Mapping[int, Candidate]
 ) -> dict[str, Any]:
     """The fittest valid answers to a problem, and those of its front, as numbers, which the page's script draws over
     each other and as a tree: candidate, arm, parent, and its value on each axis. texts: the front's candidates"""
@@ -162,7 +162,7 @@ def map_answers(
     }
 
 
-def weigh_answers(progress: Progress, front: Front, texts: Mapping[int, Candidate]) -> dict[str, Any]:
+def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Candidate]) -> dict[str, Any]:
     """What the sliders choose from: numbers to choose by, and all that is shown of an answer as text.
 
     own: the problem's weights, None if there are none; sliders: where they begin; commands: of each arm, to which

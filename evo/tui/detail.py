@@ -43,7 +43,7 @@ def draw_detail(snapshot: Snapshot, problem: int, arm: int, palette: Palette) ->
 
 def draw_best(snapshot: Snapshot, palette: Palette) -> RenderableType:
     """The best answer to the selected problem: its origin, vector, picture and text. Under chosen weights, the best
-    one beside it."""
+    one next to it."""
     if snapshot.detail is None:
         return Text("no valid answer yet", palette.muted)
     best, *weighted = _short(snapshot, snapshot.detail, "best answer", palette), *_weighted(snapshot, palette)
