@@ -37,6 +37,7 @@ from evo.errors import BadInput
 from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge, judging_weights, read_rises
 from evo.progress.answer import NO_ORIGIN, StoredAnswer, problem_of, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, choose_sets, value_of_set
+from evo.progress.front import AnswerFront, read_front
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
@@ -45,6 +46,7 @@ from evo.progress.snapshot import (
     PopulationView,
     Snapshot,
     TrainingCurve,
+    Weighted,
 )
 from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
@@ -69,8 +71,9 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, newest_version, training_after
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
+from problems.contract import BadAddress
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
-from problems.weights import SPREAD
+from problems.weights import SPREAD, order_weights
 from vpo.metrics import Interval, diversity
 
 IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
@@ -222,6 +225,7 @@ class Progress:
         self.name = " and ".join(self.names)
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
         self._selected: tuple[int, str | None] = (0, None)
+        self._weights: Mapping[str, float] = {}
         self._begin()
 
     @classmethod
@@ -668,14 +672,28 @@ class Progress:
         if not records:
             return Detail(arm, problem)
         record = records[self._rows[problem]]
-        first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
         if search is None:
+            first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
             return Detail(arm, problem, run.seed, origin=first, stated=statement_of(record))
-        id = search.rises[-1].candidate
+        return self._detail(arm, problem, run, record, search.rises[-1].candidate)
+
+    def _detail(self, arm: str, problem: int, run: RunRecord, record: ProblemRecord, id: int) -> Detail:
+        """A candidate of a run in full. record: of the problem in this run"""
         answer = read_answers(self.store, {id: record}, lineage=ANCESTORS)[id]
         stated = statement_of(record, answer.candidate.text)
+        first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
         origin = first if answer.origin is NO_ORIGIN else answer.origin
         return Detail(arm, problem, run.seed, candidate(self.store, run.id, id), answer, origin, stated)
+
+    def read_front(self, problem: int) -> AnswerFront | None:
+        """The undominated answers to a problem, by its place among those that count; None for one objective. Reads
+        every stored answer to it."""
+        record, row = self.comparison.problems[problem], self._rows[problem]
+        if len(record.objectives) < 2:
+            return None
+        arms = range(len(self.comparison.arms))
+        begun = [(arm, run) for arm in arms for run in self._of_arm(arm) if run.ids]
+        return read_front(self.store, record, [(arm, run.record, run.ids[row]) for arm, run in begun])
 
     # The snapshot of a viewer
 
@@ -683,6 +701,10 @@ class Progress:
         """Set the viewer's choice, by the problem's place among those that count: a snapshot has its archives, and if
         an arm is chosen, its best answer in full."""
         self._selected = (problem, arm)
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Set weights by objective, under which a snapshot has the best answer too; none if they are empty."""
+        self._weights = weights
 
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
         """The values of a screen, of what was read. statistics: with curves, operators and verdict, which load their
@@ -703,14 +725,35 @@ class Progress:
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
     def snapshot_with_best(self) -> Snapshot:
-        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one."""
+        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one. With
+        weights also the best answer under them."""
         snapshot = self.snapshot()
-        if not 0 < len(snapshot.problems) <= FEW_PROBLEMS or snapshot.detail is not None:
-            return snapshot
         problem = min(self._selected[0], len(snapshot.problems) - 1)
-        found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
-        ahead = max(found, key=found.__getitem__, default=0)
-        return replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
+        if 0 < len(snapshot.problems) <= FEW_PROBLEMS and snapshot.detail is None:
+            found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
+            ahead = max(found, key=found.__getitem__, default=0)
+            snapshot = replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
+        if self._weights and snapshot.detail is not None:
+            snapshot = replace(snapshot, weighted=self._weigh(problem))
+        return snapshot
+
+    def _weigh(self, problem: int) -> Weighted:
+        """The selected arm's best answer under the weights, or that of any arm if none is selected."""
+        record, weights = self.comparison.problems[problem], self._weights
+        try:
+            ordered = order_weights(record.objectives, weights, record.name)
+        except BadAddress as error:
+            return Weighted(weights, fault=str(error))
+        names = [arm.name for arm in self.comparison.arms]
+        name = self._selected[1]
+        front = self._keep(f"front {problem}", lambda: self.read_front(problem))
+        chosen = front and front.best(ordered, None if name is None else names.index(name))
+        if chosen is None:
+            return Weighted(weights, fault=f"{record.name} has no answer to choose by weights")
+        id, run = chosen.stored.id, chosen.run
+        (of_run,) = [one for one in self.store.problems(run.id) if one.index == record.index]
+        read = partial(self._detail, names[chosen.arm], problem, run, of_run, id)
+        return Weighted(weights, self._keep("weighted", read, id))
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)

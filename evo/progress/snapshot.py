@@ -192,6 +192,15 @@ class Detail:
 
 
 @dataclass(frozen=True)
+class Weighted:
+    """The best answer to the selected problem under weights by objective. fault: why there is none"""
+
+    weights: Mapping[str, float]
+    detail: Detail | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True)
 class Snapshot(Comparison):
     """All data of a screen: the comparison with its arms as far as they are. Times are seconds since 1970.
 
@@ -199,6 +208,7 @@ class Snapshot(Comparison):
     faults: what stopped the problems that do not count
     verdict: a line for each arm against the reference
     detail: the selected answer, if an arm is selected
+    weighted: beside it, the best one under weights that the viewer chose
     remaining: estimated seconds to the planned end; None if there is too little data
     fault: why the database cannot be read now
     """
@@ -208,6 +218,7 @@ class Snapshot(Comparison):
     verdict: tuple[Verdict, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()
     detail: Detail | None = None
+    weighted: Weighted | None = None
     remaining: float | None = None
     fault: str = ""
 

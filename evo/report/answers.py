@@ -3,26 +3,38 @@ to its parent and its prompt. Texts are bounded, so that a page of many problems
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from evo.comparison.arms import Arm
 from evo.encoding import visible
-from evo.progress.answer import StoredAnswer, describe_best_known, read_answers, statement_of
+from evo.progress.answer import StoredAnswer, describe_best_known, problem_of, read_answers, statement_of
 from evo.progress.arm_style import style_of
+from evo.progress.front import AnswerFront, FrontAnswer
 from evo.progress.model import Progress, SearchRecord
 from evo.report.plots import Plot, PlotLine
 from evo.report.tables import run_path
+from evo.values import scored_value, write_number, write_value
 from islands.browse import CandidateFilter, browse
+from islands.history import CandidateReader
+from islands.names import format_db_option
+from islands.types import Candidate
 from problems.objectives import Value, measure_of, own_values, value_of
+from problems.weights import weights_argument
 
 PAGE_CHARS = 2_400_000
 """Of all texts together; each text has an equal share."""
 FEWEST_CHARS, MOST_CHARS = 160, 6_000
 MOST_CARDS, MOST_POINTS = 12, 1_600
 """Problems whose best answer leads the page, and answers in all their trees."""
+FRONT_CHARS = 100_000
+"""Of the texts of all answers that one problem's weights choose from; each has an equal share."""
+SLIDER = 50
+"""Where the slider of the largest of a problem's own weights begins; it ends at twice that."""
 ANCESTORS = 12
 
 
@@ -49,7 +61,8 @@ class ProblemDetail:
     """row: its place in the comparison. target: not known without one. statement: "" if the problem cannot be looked
     up here; its prompt has it then. known: the best known value and the best one of these runs, "" if none is known.
     chart: the best value over iterations. answers: one for each arm with a valid answer. map: of the problems whose
-    best answer leads the page, the numbers of their answers (map_answers)"""
+    best answer leads the page, the numbers of their answers (map_answers); weights: of these problems with several
+    objectives, the answers that are best under some weights (weigh_answers)"""
 
     row: int
     name: str
@@ -59,6 +72,7 @@ class ProblemDetail:
     chart: Plot
     answers: tuple[BestAnswer, ...]
     map: Mapping[str, Any]
+    weights: Mapping[str, Any]
 
     @property
     def best(self) -> BestAnswer | None:
@@ -94,16 +108,29 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
         target = value_of(problem.metrics, problem.target)
         chart = Plot(f"best {target.measure.title}", "iteration", lines.get(row, ()), rule=target.number)
         carded = sum(detail.best is not None for detail in details)
-        drawn = map_answers(progress, row, MOST_POINTS // min(len(problems), MOST_CARDS)) if carded < MOST_CARDS else {}
+        drawn, weights = dict[str, Any](), dict[str, Any]()
+        if answers and carded < MOST_CARDS:
+            front = progress.read_front(row)
+            chosen = {} if front is None else _read_texts(progress, front)
+            drawn = map_answers(progress, row, MOST_POINTS // min(len(problems), MOST_CARDS), front, chosen)
+            weights = {} if front is None else weigh_answers(progress, front, chosen)
+        statement = bounded(stated.text, room)
         details.append(
-            ProblemDetail(row, problem.name, target, bounded(stated.text, room), reached, chart, tuple(answers), drawn)
+            ProblemDetail(row, problem.name, target, statement, reached, chart, tuple(answers), drawn, weights)
         )
     return tuple(details)
 
 
-def map_answers(progress: Progress, row: int, most: int) -> dict[str, Any]:
-    """The fittest valid answers to a problem as numbers, which the page's script draws over each other and as a tree:
-    candidate, arm, parent, and its value on each axis."""
+def _read_texts(progress: Progress, front: AnswerFront) -> dict[int, Candidate]:
+    found = CandidateReader(progress.store, 0).fetch([one.stored.id for one in front.answers])
+    return {candidate.id: candidate for candidate in found}
+
+
+def map_answers(
+    progress: Progress, row: int, most: int, front: AnswerFront | None, texts: Mapping[int, Candidate]
+) -> dict[str, Any]:
+    """The fittest valid answers to a problem, and those of its front, as numbers, which the page's script draws over
+    each other and as a tree: candidate, arm, parent, and its value on each axis. texts: the front's candidates"""
     comparison, problem = progress.comparison, progress.comparison.problems[row]
     arm_of = {run.id: place for place, arm in enumerate(comparison.arms) for run in arm.runs}
     picked = CandidateFilter(list(arm_of), problem.index, failed=False, by_fitness=True)
@@ -111,20 +138,75 @@ def map_answers(progress: Progress, row: int, most: int) -> dict[str, Any]:
     metrics = problem.metrics
     shown = metrics if len(metrics) > 1 else ()
     height = measure_of(metrics)
+    points = [
+        (each.id, arm_of[each.run], each.parent, 0 if each.iteration is None else each.iteration + 1,
+         value_of(metrics, each.fitness, each.values).number, *(own_values(metrics, each) if shown else ()))
+        for each in answers[:most]
+    ]  # fmt: skip
+    drawn = {point[0] for point in points}
+    points += [
+        (each.id, arm, each.parent, each.iteration + 1, scored_value(metrics, texts[each.id]).number,
+         *own_values(metrics, texts[each.id]))
+        for arm, _, each in (() if front is None else front.answers)
+        if each.id not in drawn
+    ]  # fmt: skip
     return {
         "axes": [visible(name) for name in ("iteration", height.name, *(one.name for one in shown))],
         "lower": [False, height.lower, *(one.lower for one in shown)],
         "arms": [
-            (visible(arm.name), style_of(place).colour, run_path(arm.runs[0].comparison or arm.runs[0].name))
+            (visible(arm.name), style_of(place).colour, run_path(_name(arm)))
             for place, arm in enumerate(comparison.arms)
         ],
-        "points": [
-            (each.id, arm_of[each.run], each.parent, 0 if each.iteration is None else each.iteration + 1,
-             value_of(metrics, each.fitness, each.values).number, *(own_values(metrics, each) if shown else ()))
-            for each in answers[:most]
-        ],
+        "points": points,
         "left_out": len(answers) > most,
-    }  # fmt: skip
+    }
+
+
+def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Candidate]) -> dict[str, Any]:
+    """What the sliders choose from: numbers to choose by, and all that is shown of an answer as text.
+
+    own: the problem's weights, None if there are none; sliders: where they begin; commands: of each arm, to which
+    weights are added; paths: of each arm's pages on a server; left_out: answers that are not here"""
+    problem, own, arms = front.problem, front.weights, progress.comparison.arms
+    names, db = problem.objectives, format_db_option(progress.store.address)
+    room = max(FEWEST_CHARS, min(MOST_CHARS, FRONT_CHARS // max(1, len(front.answers))))
+    largest = max(own or (1.0,))
+    found, metrics = problem_of(problem), problem.metrics
+
+    def describe(one: FrontAnswer) -> dict[str, Any]:
+        candidate, iteration = texts[one.stored.id], one.stored.iteration + 1
+        picture = "" if found is None else found.picture(candidate.text)
+        fitness = scored_value(metrics, candidate)
+        return {
+            "id": candidate.id,
+            "arm": one.arm,
+            "born": (f"iteration {iteration}" if iteration else "seed answer") + f", seed {one.run.seed}",
+            "rewards": candidate.rewards,
+            "fitness": f"{fitness.measure.name} {write_value(fitness)}",
+            "values": [
+                write_number(value, [of.seed])
+                for of, value in zip(metrics, own_values(metrics, candidate), strict=True)
+            ],
+            "text": visible(bounded(candidate.text, room)),
+            "picture": visible(bounded(picture, MOST_CHARS)),
+        }
+
+    return {
+        "names": names,
+        "own": own,
+        "weights": "" if own is None else weights_argument(dict(zip(names, own, strict=True))),
+        "sliders": [SLIDER if own is None else round(SLIDER * weight / largest) for weight in own or names],
+        "equal": front.equal,
+        "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
+        "paths": [run_path(_name(arm)) for arm in arms],
+        "left_out": front.left_out,
+        "answers": [describe(one) for one in front.answers],
+    }
+
+
+def _name(arm: Arm) -> str:
+    """What a command calls the arm's runs together."""
+    return arm.runs[0].comparison or arm.runs[0].name
 
 
 def bounded(text: str, room: int) -> str:

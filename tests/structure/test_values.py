@@ -14,6 +14,7 @@ REWARDS = ("fitness", "best_fitness", "rewards")
 TURNED = {"value_of", "target_value", "describe_best_known", "verify_best", "Value", "max"}
 """Functions that take one: they turn it into a value, or compare it."""
 NAMED = {
+    "evo/report/answers.py": "the sliders of weights choose by rewards; the table calls their weighted mean so",
     "evo/report/tables.py": "the set's own value is a mean reward, and its table says so",
     "evo/cli/verify.py": "the fitness of a verification is a table of values, which verification.py made",
 }

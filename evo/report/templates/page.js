@@ -56,6 +56,7 @@
   // each other. The reader chooses the axes; the choice outlives an update of the page.
   const [wide, high, top, bottom] = [460, 240, 10, 36];
   const axesOf = {};
+  const chosenIn = {}; // the id of a problem's charts -> the candidate that its weights choose
   const make = (tag, attributes, parent, text) => {
     const made = parent.appendChild(document.createElementNS("http://www.w3.org/2000/svg", tag));
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -135,7 +136,8 @@
       }
     }
   };
-  const chart = (figure, data, [x, y], isTree, served) => {
+  const chart = (box, figure, data, [x, y], isTree) => {
+    const served = box.dataset.served !== undefined;
     const { axes, lower, arms, points } = data;
     const [ax, ay] = [x + 3, y + 3];
     const shown = points.filter((point) => point[ax] !== null && point[ay] !== null);
@@ -162,7 +164,8 @@
     for (const point of [...shown].reverse()) {
       const [name, colour, path] = arms[point[1]];
       const at = served ? make("a", { href: `${path}/candidate/${point[0]}`, tabindex: -1 }, svg) : svg;
-      const dot = make("circle", { cx: px(point[ax]), cy: py(point[ay]), r: point === best ? 5 : 3, fill: colour, class: isTree && !line.has(point[0]) ? "dot faded" : "dot" }, at);
+      const dot = make("circle", { "data-id": point[0], cx: px(point[ax]), cy: py(point[ay]), r: point === best ? 5 : 3, fill: colour, class: isTree && !line.has(point[0]) ? "dot faded" : "dot" }, at);
+      if (point[0] === chosenIn[box.id]) dot.classList.add("chosen");
       make("title", {}, dot, `candidate ${point[0]}${arms.length > 1 ? `, ${name}` : ""}: ${axes.map((axis, place) => `${axis} ${point[place + 3] ?? "unknown"}`).join(", ")}`);
     }
   };
@@ -182,7 +185,7 @@
       const figure = box.appendChild(document.createElement("figure"));
       const heading = figure.appendChild(document.createElement("h3"));
       const caption = figure.appendChild(document.createElement("figcaption"));
-      caption.textContent = note + (data.left_out ? ` The ${data.points.length} fittest answers are drawn.` : "") + (box.dataset.served === undefined ? "" : " A click opens an answer.");
+      caption.textContent = note + (data.left_out ? ` Drawn are the ${data.points.length} answers that are the fittest or the best under some weights.` : "") + (box.dataset.served === undefined ? "" : " A click opens an answer.");
       heading.append(title + " ");
       for (const [place, words] of isTree ? [[1, "height"]] : [[1, "height"], [0, "width"]]) {
         const menu = heading.appendChild(document.createElement("select"));
@@ -190,16 +193,110 @@
         data.axes.forEach((name, at) => menu.append(new Option(name + (data.lower[at] ? " ↓" : ""), at, false, at === now[place])));
         menu.addEventListener("change", () => {
           now[place] = Number(menu.value);
-          chart(figure, data, now, isTree, box.dataset.served !== undefined);
+          chart(box, figure, data, now, isTree);
         });
         if (!isTree && place === 1) heading.append(" over ");
       }
-      chart(figure, data, now, isTree, box.dataset.served !== undefined);
+      chart(box, figure, data, now, isTree);
     }
+  };
+  // Sliders of weights: the answer with the largest weighted mean of rewards, of equals the first. Python wrote every
+  // text; evo.progress.front chooses in the same way. Problems with the same objectives share what was moved, which
+  // outlives an update of the page; without a move the problem's own weights count.
+  const movedTo = {};
+  const read = new WeakMap();
+  const frontOf = (box) => read.get(box) || read.set(box, JSON.parse(box.dataset.front)).get(box);
+  const shared = (box) => JSON.stringify(frontOf(box).names);
+  const meanUnder = (weights, answer) => {
+    const total = weights.reduce((sum, one) => sum + one, 0);
+    return weights.reduce((sum, one, at) => sum + (one / total) * answer.rewards[at], 0);
+  };
+  const bestUnder = (data, weights, arm) => {
+    const found = data.answers.filter((answer) => arm === null || answer.arm === arm);
+    if (weights === null) return found[0]; // the fittest come first
+    const means = found.map((answer) => meanUnder(weights, answer));
+    const most = Math.max(...means);
+    return found[means.findIndex((mean) => mean >= most - data.equal)];
+  };
+  const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  const divisor = (a, b) => (b ? divisor(b, a % b) : a);
+  const weigh = (box) => {
+    const data = frontOf(box);
+    const moved = movedTo[shared(box)];
+    const part = (name) => box.querySelector(`[data-part=${name}]`);
+    const fields = all("input[type=range]", box);
+    const places = moved || data.sliders;
+    const sum = places.reduce((total, one) => total + one, 0);
+    fields.forEach((field, at) => {
+      if (Number(field.value) !== places[at]) field.value = places[at];
+      const share = sum ? `${Math.round((100 * places[at]) / sum)}%` : "0%";
+      field.nextElementSibling.textContent = share;
+      field.setAttribute("aria-valuetext", `${share} of the weights`);
+    });
+    part("none").hidden = sum > 0;
+    if (!sum && part("which").dataset.id) return;
+    const weights = sum && moved ? moved : data.own;
+    const map = document.getElementById(box.dataset.map);
+    const write = (place, text) => place.textContent !== text && (place.textContent = text); // else it is read out again
+    const named = (answer) => {
+      const text = `candidate ${answer.id}`;
+      if (box.dataset.served === undefined) return text;
+      const link = document.createElement("a");
+      link.href = `${data.paths[answer.arm]}/candidate/${answer.id}`;
+      link.textContent = text;
+      return link;
+    };
+    const best = bestUnder(data, weights, null);
+    const rows = all("tbody tr", box);
+    if (part("which").dataset.id !== String(best.id)) {
+      part("which").dataset.id = best.id;
+      part("which").replaceChildren(named(best), `, ${best.born}`);
+      if (rows.length) part("which").append(", ", rows[best.arm].cells[0].firstElementChild.cloneNode(true));
+      part("values").replaceChildren(
+        ...[best.fitness, ...fields.map((field, at) => `${field.labels[0].textContent} ${best.values[at]}`)].map((text) => {
+          const value = document.createElement("span");
+          value.textContent = text;
+          return value;
+        }),
+      );
+      write(part("text"), best.text);
+      write(part("picture"), best.picture);
+      part("picture").hidden = !best.picture;
+      chosenIn[map.id] = best.id;
+      for (const dot of all("circle[data-id]", map)) dot.classList.toggle("chosen", Number(dot.dataset.id) === best.id);
+      for (const dot of all("circle.chosen", map)) dot.closest("svg").append(dot.closest("svg > *")); // above the others
+    }
+    rows.forEach((row, arm) => {
+      const answer = bestUnder(data, weights, arm);
+      const texts = answer ? [weights ? String(Number(meanUnder(weights, answer).toPrecision(4))) : "-", ...answer.values] : [];
+      row.classList.toggle("chosen", answer === best);
+      [...row.cells].slice(1).forEach((cell, at, cells) => {
+        if (answer && at === cells.length - 1) cell.replaceChildren(named(answer));
+        else write(cell, texts[at] || "-");
+      });
+    });
+    const by = sum && moved ? moved.reduce(divisor) : 0;
+    const text = by ? data.names.map((name, at) => `${name}=${moved[at] / by}`).join(",") : data.weights;
+    write(box.querySelector("code"), data.commands[best.arm] + (text ? ` --weights ${quoted(text)}` : ""));
+  };
+  const offer = (box) => {
+    const key = shared(box);
+    const again = () => all("[data-front]").filter((other) => shared(other) === key).forEach(weigh);
+    for (const field of all("input[type=range]", box))
+      field.addEventListener("input", () => {
+        movedTo[key] = all("input[type=range]", box).map((one) => Number(one.value));
+        again();
+      });
+    box.querySelector("[data-reset]").addEventListener("click", () => {
+      delete movedTo[key];
+      again();
+    });
+    weigh(box);
   };
   const prepare = (within) => {
     for (const figure of all("[data-plot]", within)) drawLines(figure);
-    for (const box of all("[data-map]", within)) drawMap(box);
+    for (const box of all(".map[data-map]", within)) drawMap(box);
+    for (const box of all("[data-front]", within)) offer(box);
     for (const table of all("table.sortable", within)) {
       [...table.tHead.rows[0].cells].forEach((heading, place) => {
         const button = document.createElement("button");
@@ -246,8 +343,9 @@
     if (shape(page) !== shape(document)) return location.reload();
     for (const fresh of all("[data-update]", page)) {
       const old = document.getElementById(fresh.id);
-      if (old.source === fresh.innerHTML) continue;
-      const focused = old.contains(document.activeElement) && document.activeElement.getAttribute("href");
+      if (old.source === fresh.innerHTML || old.querySelector("input[type=range]:active")) continue; // while it is dragged
+      const active = old.contains(document.activeElement) ? document.activeElement : null;
+      const [focused, field] = [active?.getAttribute("href"), active?.id];
       const chosen = all("input[data-filter]", old).map((field) => field.value);
       const ticked = all("input:checked", old).map((box) => box.value);
       const order = all("table", old).map((table) => all("th", table.tHead).findIndex((one) => ["ascending", "descending"].includes(one.getAttribute("aria-sort"))));
@@ -260,6 +358,7 @@
       all("table", block).forEach((table, at) => order[at] >= 0 && sort(table, order[at], ways[at]));
       all("input[data-filter]", block).forEach(pick);
       for (const box of all("input[type=checkbox]", block)) box.checked = ticked.includes(box.value);
+      if (field) document.getElementById(field)?.focus();
       if (focused) all("a", block).find((link) => link.getAttribute("href") === focused)?.focus();
     }
     document.body.toggleAttribute("data-live", page.body.hasAttribute("data-live"));

@@ -1,5 +1,7 @@
-"""A server of the page in a thread."""
+"""A server of the page in a thread, and a browser."""
 
+import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -8,6 +10,8 @@ import pytest
 
 from evo.ui.databases import RunDatabase
 from evo.ui.server import PageServer
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @contextmanager
@@ -67,3 +71,34 @@ def hostile_database(hostile_runs, hostile_words):
         tx.connection.execute(update(Candidate).values(text=long, feedback=long).where(Candidate.c.id == best))
         tx.connection.execute(update(PromptText).values(base=None, texts=pack_texts([long, long, ""])))
     return address, best
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium without a window. Needs playwright and a browser on the PATH. Its event loop runs in this thread until
+    the module ends: a search needs another one."""
+    leave = pytest.fail if os.environ.get("CI") else pytest.skip
+    try:
+        from playwright import sync_api as playwright
+    except ImportError:
+        leave('needs a browser\'s driver: pip install "evo-search[browser]"')
+    chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if chromium is None:
+        leave("needs Chromium: the distribution's package `chromium`")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def tab(browser):
+    """A page that keeps what it complained of, asked for and opened."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.complaints, opened.requests = [], []
+    opened.on("console", lambda message: opened.complaints.append(message.text))
+    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    opened.on("dialog", lambda dialog: (opened.complaints.append(dialog.message), dialog.dismiss()))
+    opened.on("request", lambda request: opened.requests.append(request.url))
+    yield opened
+    opened.close()

@@ -1,46 +1,11 @@
 """The page of a report and of `evo ui` in a real browser: it fits, asks for nothing, sorts, filters and updates itself,
 and texts of models do nothing. Needs playwright and a Chromium; skipped without, but not where CI is set."""
 
-import os
-import shutil
-
 import pytest
 from support.page_faults import CLIPPED, SCROLLED, SKIPPED, TOO_SMALL
 
 pytestmark = [pytest.mark.long, pytest.mark.browser]
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 PATHS = ("/", "/run/both", "/run/both/candidates?show=failed", "/run/both/candidate/{best}")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A Chromium without a window. Needs playwright and a browser on the PATH. Its event loop runs in this thread until
-    the module ends: a search needs another one."""
-    leave = pytest.fail if os.environ.get("CI") else pytest.skip
-    try:
-        from playwright import sync_api as playwright
-    except ImportError:
-        leave('needs a browser\'s driver: pip install "evo-search[browser]"')
-    chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if chromium is None:
-        leave("needs Chromium: the distribution's package `chromium`")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def tab(browser):
-    """A page that keeps what it complained of, asked for and opened."""
-    opened = browser.new_page(viewport={"width": 1280, "height": 900})
-    opened.complaints, opened.requests = [], []
-    opened.on("console", lambda message: opened.complaints.append(message.text))
-    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
-    opened.on("dialog", lambda dialog: (opened.complaints.append(dialog.message), dialog.dismiss()))
-    opened.on("request", lambda request: opened.requests.append(request.url))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")
