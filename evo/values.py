@@ -81,10 +81,14 @@ def write_scored(objectives: Sequence[Objective], scored: Candidate | Score) -> 
     """fitness 0.52 (max_wait 54.8 ↓ seed 63.4, energy 6.04 ↓ seed 6.9), or loss -4 ↓ seed 5 where that is the
     fitness, with the others behind it in parentheses."""
     pairs = list(zip(objectives, own_values(objectives, scored), strict=True))
+
+    def write(some: Sequence[tuple[Objective, float | None]]) -> str:
+        return write_values([objective for objective, _ in some], [value for _, value in some])
+
     if is_lower(objectives):
         alone, *others = sorted(pairs, key=lambda pair: not pair[0].whole)
-        return write_values(*zip(alone)) + (f" ({write_values(*zip(*others, strict=True))})" if others else "")
-    text = write_values(*zip(*pairs, strict=True))
+        return write([alone]) + (f" ({write(others)})" if others else "")
+    text = write(pairs)
     seed = [one.seed for one in objectives if one.whole]
     return f"fitness {write_number(scored.fitness, seed, least=6)} ({text})"
 

@@ -282,7 +282,7 @@ def _read_subjects(store: Store, run: RunRecord, only: Sequence[str]) -> list[_S
             seeds = [step.candidate for step in improvements[record.id][:1] if step.sequence < 0]
             known = dict(zip((WINNER, SEED), (winner, *CandidateReader(store, 0).fetch(seeds)), strict=False))
             texts = {SEED: None, **{answer: one.text for answer, one in known.items()}}
-            stored = {answer: one.fitness for answer, one in known.items()}
+            stored: dict[str, float] = {answer: one.fitness for answer, one in known.items()}
             subjects.append(_Subject(record, texts, stored, run.config.get("weights")))
     if not subjects:
         raise BadInput(f"{run.name} has no valid answer yet, so there is nothing to verify")

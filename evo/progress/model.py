@@ -747,7 +747,8 @@ class Progress:
         names = [arm.name for arm in self.comparison.arms]
         name = self._selected[1]
         front = self._keep(f"front {problem}", lambda: self.read_front(problem))
-        chosen = front and front.best(ordered, None if name is None else names.index(name))
+        arm = None if name is None else names.index(name)
+        chosen = None if front is None else front.best(ordered, arm)
         if chosen is None:
             return Weighted(weights, fault=f"{record.name} has no answer to choose by weights")
         id, run = chosen.stored.id, chosen.run

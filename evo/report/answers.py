@@ -195,7 +195,7 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
         "names": names,
         "own": own,
         "weights": "" if own is None else weights_argument(dict(zip(names, own, strict=True))),
-        "sliders": [SLIDER if own is None else round(SLIDER * weight / largest) for weight in own or names],
+        "sliders": [round(SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
         "equal": front.equal,
         "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
         "paths": [run_path(_name(arm)) for arm in arms],
