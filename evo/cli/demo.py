@@ -1,4 +1,4 @@
-"""`evo demo`: from nothing to measured comparisons, in one to two minutes.
+"""`evo demo`: from nothing to a measured comparison, in a minute.
 
 The first act is the mazes'. Plug-ins add acts (`DemoAct`) by entry points of the group `evo.demo`.
 """
@@ -28,8 +28,10 @@ from evo.cli.options import (
     print_json,
     print_table,
 )
+from evo.evaluation.preferences import WEIGHTINGS
 from islands.names import format_db_option
 from problems.entry_points import find_entry_points, load_entry_point
+from problems.weights import SPREAD
 
 ENTRY_POINTS = "evo.demo"
 
@@ -75,53 +77,28 @@ class DemoAct(Protocol):
         """Play it. Raises click.exceptions.Exit with an exit code if the demo ends here."""
 
 
-@dataclass
-class ComparisonAct:
-    """A comparison of a model with a policy that has none.
+TRAINED = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
+"""By arm. Both were trained from one start, with one budget, under one set of weights: the mean."""
 
-    key: the noun of the problems
-    problems: their address
-    rival: the reference in words
-    policies: by arm, the first one being the reference
-    meaning: of each arm, in words
-    baselines: as `evo compare` names them
-    most, iterations: problems at most, and iterations of each; by default the user's
-    """
 
-    key: str
-    title: str
-    shows: str
-    problems: str
-    rival: str
-    policies: Mapping[str, str]
-    meaning: Mapping[str, str]
-    baselines: Sequence[str] = ()
-    most: int | None = None
-    iterations: int | None = None
+class TradeOffAct:
+    """Two trained policies, asked for trade-offs that nobody named while they were trained and searched."""
 
-    @property
-    def reference(self) -> str:
-        return next(iter(self.policies))
+    key = "mazes"
+    title = "Train once, choose the trade-off later: mazes with gold, diamonds and lava"
+    shows = "which training leaves answers for a trade-off that is named afterwards: GRPO or VPO"
 
     def play(self, context: DemoContext) -> ActResult:
-        """Compare, as `evo compare` does, and print how each arm did."""
-        output = context.output
-        name, limit = choose_name(output.db), min(context.limit, self.most or context.limit)
+        """Compare, as `evo compare --weights spread` does, and print what each arm has."""
+        output, name = context.output, choose_name(context.output.db)
         settings = {
-            **{"limit": limit, "iterations": self.iterations or context.iterations, "seed": context.seed},
-            **{"seeds": 1, "name": name, "against": self.reference, "db": output.db},
+            **{"limit": context.limit, "iterations": context.iterations, "seed": context.seed},
+            **{"seeds": 1, "name": name, "weights": SPREAD, "baseline": "none", "db": output.db},
         }
-        arguments = [
-            "compare",
-            self.problems,
-            "--until-solved",
-            *(f"--{key}={value}" for key, value in settings.items()),
-        ]
-        arguments += [f"--arm={arm}={policy}" for arm, policy in self.policies.items()]
-        arguments += [f"--baseline={baseline}" for baseline in self.baselines or ("none",)]
+        arguments = ["compare", "maze:test", *(f"--{key}={value}" for key, value in settings.items())]
+        arguments += [f"--arm={arm}={policy}" for arm, policy in TRAINED.items()]
         if wants_screen(output):
-            loading = f"{limit} {self.key}"
-            code = search_on_screen(name, output, loading, arguments, against=self.reference, quiet=True)
+            code = search_on_screen(name, output, f"{context.limit} mazes", arguments, quiet=True)
         else:
             with contextlib.redirect_stdout(io.StringIO()):
                 code = evo.main(args=[*arguments, "--plain", "--json"], prog_name="evo", standalone_mode=False)
@@ -129,54 +106,53 @@ class ComparisonAct:
                 context.console.print(f"Resume with: evo resume {format_arguments(name, output.db)}", soft_wrap=True)
         if code:
             raise click.exceptions.Exit(code)
-        record = read_standing(name, output.db, self.reference)
-        rows = [(arm, self.meaning[arm], f"{share:.0%}") for arm, share in record["solved"].items()]
-        titles = ("arm", "description", f"solved of {record['problems']}")
+        record = read_standing(name, output.db)
+        rows = [
+            (arm, f"trained by {arm.upper()}", f"{record['solved'][arm]:.0%}", f"{share:.0%}")
+            for arm, share in record["weightings_solved"].items()
+        ]
+        titles = ("arm", "policy", "solved at the mean", f"trade-offs solved, of {record['problems']} x {WEIGHTINGS}")
         print_table(context.console, titles, rows, right=titles[2:])
         for text in record["verdicts"]:
             context.console.print(f"  {text}", soft_wrap=True, markup=False)
-        return ActResult(record, self.describe(record))
+        best = f"evo best {name}/vpo/s0{format_db_option(output.db)}"
+        return ActResult(
+            record,
+            self.describe(record),
+            [
+                (f"{best} --weights gold=1", "the best routes for who wants gold alone"),
+                (f"{best} --weights diamond=3,safety=1", "and for who wants diamonds and no lava"),
+            ],
+        )
 
     def describe(self, record: Mapping[str, Any]) -> str:
         """What `read_standing` gives, as a part of a sentence."""
-        verdicts = {True: "so the model helps", False: "so the model does worse", None: "so no difference is shown"}
-        model, other = (record["solved"].get(arm, 0.0) for arm in ("model", self.reference))
+        shares = record["weightings_solved"]
+        verdicts = {True: "VPO is ahead", False: "VPO is behind", None: "no difference is shown"}
         return (
-            f"on {record['problems']} {self.key} the model solved {model:.0%} and {self.rival} {other:.0%}, "
-            f"{verdicts[record['model_ahead']]}"
+            f"asked afterwards for {WEIGHTINGS} trade-offs on each of {record['problems']} mazes, the policy trained "
+            f"by VPO has the best route for {shares['vpo']:.0%}, the one trained by GRPO for {shares['grpo']:.0%}: "
+            f"{verdicts[record['vpo_ahead']]}"
         )
 
 
-def read_standing(name: str, db: str, reference: str) -> dict[str, Any]:
-    """A comparison's end: the share of problems that each arm solved, all verdicts, and whether `model` is ahead of the
-    reference, or behind it; None if no difference is shown."""
-    figures = load_comparison(name, db=db, against=reference).summary
-    solved = {arm: each["solved"]["mean"] for arm, each in figures["arms"].items() if each["solved"] is not None}
-    gap = figures["against"].get("model", {}).get("solved")
-    ahead = gap["mean"] > 0 if gap is not None and gap["shown"] else None
+def read_standing(name: str, db: str) -> dict[str, Any]:
+    """The comparison's end: each arm's share of problems solved under their own weights and of weightings solved, the
+    verdict, and whether vpo is ahead of grpo, or behind it; None if no difference is shown."""
+    figures = load_comparison(name, db=db).summary
+    solved, weightings = (
+        {arm: each[metric]["mean"] for arm, each in figures["arms"].items()}
+        for metric in ("solved", "weightings_solved")
+    )
+    gap = figures["against"]["vpo"]["weightings"]
     common = {"name": name, "problems": len(figures["problems"]), "verdicts": figures["verdicts"]}
-    return {**common, "solved": solved, "model_ahead": ahead}
-
-
-MAZES = ComparisonAct(
-    "mazes",
-    "Mazes with gold and diamonds in opposite corners, and steps for only one of them",
-    "whether a small model helps a search of mazes, against random edits",
-    "maze:hard",
-    "random edits",
-    {"random": "scripted:mutate", "model": "embedded:edit-solve"},
-    {
-        "random": "random edits of good routes, no model",
-        "model": "a small model that was trained to improve routes",
-        "best-of-n": "the same model, which never sees a good route",
-    },
-    ["best-of-n=model"],
-)
+    ahead = gap["mean"] > 0 if gap["shown"] else None
+    return {**common, "solved": solved, "weightings_solved": weightings, "vpo_ahead": ahead}
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(1, 200), default=16, show_default=True, help="Mazes to search.")
-@click.option("--iterations", type=click.IntRange(1), default=60, show_default=True, help="Iterations per maze.")
+@click.option("--limit", type=click.IntRange(1, 200), default=30, show_default=True, help="Mazes to search.")
+@click.option("--iterations", type=click.IntRange(1), default=20, show_default=True, help="Iterations per maze.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of every random choice.")
 @click.option(
     "-o",
@@ -190,16 +166,15 @@ MAZES = ComparisonAct(
 @plain_option
 @json_option
 def demo(limit: int, iterations: int, seed: int, output: str, db: str, plain: bool, as_json: bool) -> int:
-    """Measure whether a small model helps a search, in one to two minutes on two cores.
+    """Train once, choose the trade-off later: in a minute on two cores.
 
-    On mazes a small transformer, which was trained to improve routes, searches against random edits, and against itself
-    without evolution. Installed plug-ins add further acts: with formulas, a small model against rules without a model,
-    and `evo fit` on a table.
+    Two small transformers, one trained by GRPO and one by VPO, search the same mazes. Afterwards the answers are judged
+    under many weightings of gold, diamonds and safety. Installed plug-ins add further acts: `evo fit` on a table.
     """
     folder, console = Path(output), open_console(stderr=as_json)
     points = find_entry_points(ENTRY_POINTS)
-    acts: list[DemoAct] = [MAZES, *(load_entry_point(points[name], "evo demo") for name in sorted(points))]
-    console.print("The demo takes one to two minutes on two cores. It shows")
+    acts: list[DemoAct] = [TradeOffAct(), *(load_entry_point(points[name], "evo demo") for name in sorted(points))]
+    console.print("The demo takes about a minute on two cores. It shows")
     for number, act in enumerate(acts, 1):
         console.print(f"  {number}. {act.shows}{'.' if act is acts[-1] else ','}", soft_wrap=True, markup=False)
     context = DemoContext(folder, limit, iterations, seed, OutputOptions(db, plain, as_json), console)
@@ -210,11 +185,10 @@ def demo(limit: int, iterations: int, seed: int, output: str, db: str, plain: bo
     name, suffix = results[0].record["name"], format_db_option(db)
     rows = [
         (f"evo watch {name}{suffix}", "the screen again: routes, lineages, curves"),
-        (f"evo show {name}{suffix}", "areas, times, costs and all differences"),
-        (f"evo report {name}{suffix}", "all of it on a page for a browser"),
-        (f"evo best {name}/model/s0{suffix}", "the best routes"),
-        ("evo run my_scorer.py --policy MODEL", "search your own problem with any model"),
+        (f"evo show {name}{suffix}", "the trade-offs by iteration, times, costs and all differences"),
+        (f"evo report {name}{suffix}", "all of it on a page, with sliders for the weights"),
         *(row for result in results for row in result.next),
+        ("evo run my_scorer.py --policy MODEL", "search your own problem with any model"),
     ]
     console.print("\nNext:", style="bold")
     longest = max(len(command) for command, _ in rows)
