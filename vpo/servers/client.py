@@ -27,14 +27,13 @@ from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.encoding import decode_rollout, encode_prompt, remaining_tokens
 from vpo.servers.address import HOSTED, Endpoint
 from vpo.servers.replies import Failure, Reply, TokenCount, Unreadable, read_reply
-from vpo.servers.router import ReplicaLost
 
 CHAT, TOKENS = "/chat/completions", "/completions"
 GIVING_IDS = ("vllm", "sglang")
 """Engines, by their name in the model list, that give token ids; others would refuse to be asked, or bill for it."""
 NO_KEY = "none"
 """Sent where the environment holds no key: servers of one's own mostly ask for none."""
-LIST_SECONDS, POST_SECONDS = 5.0, 300.0
+POST_SECONDS = 300.0
 LONG_PAUSE, LONGEST_PAUSE = 10.0, 120.0
 """Seconds of a pause that a server asks for which are worth a warning, and those that the client waits at most."""
 _CHANGES = 12
@@ -56,6 +55,10 @@ _MOST = re.compile(r"at most (\d[\d,]*) (?:completion|output)", re.IGNORECASE)
 _FILTERED = re.compile(r"content[_ ](?:filter|policy|management)|responsibleaipolicy", re.IGNORECASE)
 _SYSTEM = re.compile(r"\bsystem\b|\broles?\b|developer[_ ](?:role|message|prompt|instruction)", re.IGNORECASE)
 """In the refusal of a request that has a system message: templates and servers say it in many ways."""
+
+
+class ServerUnavailable(PolicyUnavailable):
+    """A request's fault that may pass, and that others need not meet: unreachable, failing, overloaded."""
 
 
 @dataclass(frozen=True)
@@ -135,20 +138,6 @@ class Server:
                 raise
         return reply
 
-    async def serves(self) -> bool:
-        """Whether the model can be asked now, as far as the server's list tells; a server without a list says nothing
-        against it."""
-        client = self._client.with_options(timeout=LIST_SECONDS, max_retries=0)
-        try:
-            body = json.loads(await client.get("/models", cast_to=str))
-            return self.endpoint.options.check == "off" or self.model in {card["id"] for card in body["data"]}
-        except openai.APIStatusError as error:
-            return error.status_code not in (502, 503, 504)  # of a proxy before one that is gone
-        except openai.APIError:
-            return False
-        except (ValueError, KeyError, TypeError):
-            return True
-
     async def post(self, path: str, body: dict[str, Any], *, root: bool = False) -> str:
         """What another route answers. root: not below the API's path. Raises openai.APIError."""
         client = self._client.with_options(timeout=POST_SECONDS, max_retries=1)
@@ -183,7 +172,7 @@ class Server:
         )
 
     async def _until_readable(self, body: dict[str, Any], prompt: Prompt, discarded: list[TokenCount]) -> Reply:
-        """One answer that can be read. Raises openai.APIError, ReplicaLost."""
+        """One answer that can be read. Raises openai.APIError, ServerUnavailable."""
         retries, fault = self.endpoint.options.retries, ""
         for attempt in range(retries + 1):
             try:
@@ -198,7 +187,7 @@ class Server:
             if attempt < retries:
                 await asyncio.sleep(min(8.0, 0.5 * 2**attempt))
         text = f"{self.endpoint.url} returned an unreadable reply {retries + 1} times: {fault}; look at the server"
-        raise ReplicaLost(self.endpoint.hidden(text))
+        raise ServerUnavailable(self.endpoint.hidden(text))
 
     async def _post(self, body: dict[str, Any], prompt: Prompt) -> Reply:
         """One request. Raises Unreadable, openai.APIError."""
@@ -433,7 +422,7 @@ def unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
     else:
         text = f"{url}: {error}"
     lost = isinstance(error, openai.APIConnectionError)
-    return (ReplicaLost if lost else PolicyUnavailable)(endpoint.hidden(text))
+    return (ServerUnavailable if lost else PolicyUnavailable)(endpoint.hidden(text))
 
 
 def fault_of(status: int, reason: str, endpoint: Endpoint, attempts: int, pause: float = 0.0) -> PolicyUnavailable:
@@ -452,7 +441,7 @@ def fault_of(status: int, reason: str, endpoint: Endpoint, attempts: int, pause:
     else:
         text = f"{url} refuses the request: {status} {reason}"
     lost = status in (404, 429) or status >= 500
-    return (ReplicaLost if lost else PolicyUnavailable)(endpoint.hidden(text))
+    return (ServerUnavailable if lost else PolicyUnavailable)(endpoint.hidden(text))
 
 
 def _times(attempts: int) -> str:
