@@ -32,8 +32,9 @@ def trainer(place: Place) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for way in ("shared", "plain"):
         model = AutoModelForCausalLM.from_pretrained(place.model, dtype=torch.float32).to(place.device)
-        config = TrainConfig(kl=0.0, shared_prefix=way == "shared", token_budget=rows * (prompt + length), lr=1e-6)
+        config = TrainConfig(kl=0.0, token_budget=rows * (prompt + length), lr=1e-6)
         trainer = PolicyTrainer(model, None, config)
+        trainer.shares = way == "shared"
         rng = np.random.default_rng(0)
         examples = tuple(
             Example(

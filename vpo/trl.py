@@ -7,11 +7,10 @@ trains on a search's traces. The two share one function for the advantages (vpo.
 their losses and gradients are equal, with
 
     TRL                                       PolicyTrainer
-    loss_type="dapo" or "bnpo"                aggregation="token"       (dapo: over a whole generation batch)
-    loss_type="grpo"                          aggregation="sequence"
-    epsilon, epsilon_high                     clip_low, clip_high
+    loss_type="dapo" or "bnpo"                always                    (dapo: over a whole generation batch)
+    epsilon=0.2, epsilon_high=0.2             always
     beta, use_bias_correction_kl=False        kl
-    vllm_importance_sampling_mode=            truncate, counted from the policy that sampled
+    vllm_importance_sampling_mode=            truncate
       "token_truncate", ..._clip_max=C
 
 and these differences: the log-probabilities recorded while sampling enter TRL's ratio only under use_vllm. Otherwise
@@ -33,7 +32,6 @@ import torch
 
 from problems.contract import Score, ScorerFault
 from problems.identity import identity
-from problems.retired import refuse_retired
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, ONLY_HERE, whitening
 from vpo.chain import parse as parse_chain
@@ -93,7 +91,6 @@ class VPOTrainer(GRPOTrainer):
         sampler: Sampler = "sobol",
         **others: Any,
     ) -> None:
-        refuse_retired(method)
         if method not in METHODS or method in ONLY_HERE:
             known = ", ".join(name for name in METHODS if name not in ONLY_HERE)
             raise ValueError(f"no method {method!r} for TRL; there is {known}")

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from problems.contract import BadAddress
-from problems.retired import refuse_retired
 from vpo.hf.cache import leave_cudnn_attention
 from vpo.hf.decoding import refusal
 from vpo.hf.policy import TransformersPolicy
@@ -84,7 +83,6 @@ def _device(name: str | None) -> torch.device:
 def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     if name is None:
         return torch.bfloat16 if device.type == "cuda" else torch.float32
-    refuse_retired(name)
     known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     if name not in known:
         raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")

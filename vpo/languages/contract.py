@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from problems.address import did_you_mean
 from problems.contract import BadAddress, Problem
 from problems.entry_points import find_entry_points, load_entry_point
-from problems.retired import refuse_retired
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,7 +149,6 @@ def checkpoint_path(name: str) -> Path:
     short = name.removeprefix(PREFIX)
     folders = shipped()
     if short not in folders:
-        refuse_retired(PREFIX + short)
         known = [PREFIX + other for other in sorted(folders)]
         hint = did_you_mean(PREFIX + short, known, most=1, like=0.8)
         raise BadAddress(f"no policy {PREFIX}{short} ships with this version; there is {', '.join(known)}{hint}")

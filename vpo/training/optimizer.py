@@ -46,7 +46,7 @@ def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedMod
 def make_optimizer(
     parameters: Sequence[torch.nn.Parameter], config: TrainConfig, device: str
 ) -> tuple[torch.optim.AdamW, LambdaLR]:
-    """AdamW over these parameters, with weight decay on matrices alone, and its schedule, which counts updates.
+    """AdamW over these parameters, with weight decay on matrices alone, and its schedule.
 
     device: the type of the device that holds them ("cpu", "cuda", ...)
     """
@@ -59,9 +59,8 @@ def make_optimizer(
         betas=config.betas,
         fused=device in ("cpu", "cuda"),
     )
-    updates = config.epochs * config.minibatches
     name = "constant_with_warmup" if config.schedule == "constant" else config.schedule
-    return optimizer, get_scheduler(name, optimizer, config.warm_up * updates, config.steps and config.steps * updates)
+    return optimizer, get_scheduler(name, optimizer, config.warm_up, config.steps)
 
 
 def uses_bf16_autocast(precision: Precision, device: str) -> bool:

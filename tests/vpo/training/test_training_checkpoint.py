@@ -190,17 +190,6 @@ def test_a_loaded_adapter_is_the_one_that_was_saved(tmp_path, kind, targets):
     torch.testing.assert_close(again(IDS).logits, expected, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("targets", [["lm_head"], ["embed_tokens", "q_proj"]])
-@pytest.mark.filterwarnings("ignore")
-def test_an_adapter_that_cannot_be_merged_is_refused(targets):
-    pytest.importorskip("peft")
-    with pytest.raises(BadAddress, match=r"lora_targets .*: the model reads and predicts tokens by one matrix"):
-        with_adapter(tiny_model("Qwen2"), LoraSettings(lora_rank=2, lora_targets=targets), seed=0)
-    with_adapter(tiny_model("Llama"), LoraSettings(lora_rank=2, lora_targets=targets), seed=0)
-    with pytest.raises(BadAddress, match="lora_targets nothing: "):
-        with_adapter(tiny_model("Llama"), LoraSettings(lora_rank=2, lora_targets=["nothing"]), seed=0)
-
-
 @pytest.mark.parametrize("part", ["policy", "adapter"])
 def test_a_policy_that_is_not_the_trained_one_is_not_put_in_place(tmp_path, monkeypatch, part):
     model = random_adapter(tiny_model(), "all-linear")
