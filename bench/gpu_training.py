@@ -109,10 +109,10 @@ def gradient_norm(model: Any, groups: list[Any], config: Any, shared: bool) -> f
     """Of the loss of one micro-batch."""
     import torch
 
-    from vpo.training.forward import completion_logprobs, pack
+    from vpo.training.forward import completion_logprobs, pack_groups
     from vpo.training.loss import policy_loss
 
-    packed, examples = pack(groups, model.device), [one for group in groups for one in group.examples]
+    packed, examples = pack_groups(groups, model.device), [one for group in groups for one in group.examples]
     given = ([one.behaviour for one in examples], [one.advantages for one in examples])
     behaviour, advantages = (torch.from_numpy(np.concatenate(parts)).to(model.device) for parts in given)
     model.zero_grad()

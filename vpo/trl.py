@@ -37,7 +37,7 @@ from vpo.advantage import METHODS, ONLY_HERE, whitening
 from vpo.chain import parse as parse_chain
 from vpo.hf.cache import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
-from vpo.scalarize import Sampler
+from vpo.scalarize import WeightSampler
 from vpo.training.config import Estimation
 from vpo.training.examples import counted_fitness, group_advantages, token_advantages
 
@@ -47,7 +47,7 @@ try:
 except ImportError as error:
     raise ImportError("vpo.trl needs TRL: pip install 'evo-search[trl]'") from error
 
-Row = dict[str, Any]
+DataRow = dict[str, Any]
 """A row of the training set, with its "prompt"."""
 
 
@@ -80,15 +80,15 @@ class VPOTrainer(GRPOTrainer):
         self,
         model: Any,
         *,
-        score: Callable[[Row, str], Sequence[float] | Score],
+        score: Callable[[DataRow, str], Sequence[float] | Score],
         method: str = "vpo",
         answers: int | None = None,
         scalar: Sequence[float] | None = None,
         answer_format: str = "text",
-        parse: Callable[[Row, str], Sequence[str]] | None = None,
+        parse: Callable[[DataRow, str], Sequence[str]] | None = None,
         samples: int = 100,
         alpha: float = 1.0,
-        sampler: Sampler = "sobol",
+        sampler: WeightSampler = "sobol",
         **others: Any,
     ) -> None:
         if method not in METHODS or method in ONLY_HERE:
@@ -111,7 +111,7 @@ class VPOTrainer(GRPOTrainer):
         self._credit: list[np.ndarray] = []  # (T,) for every completion of the current batch, all processes'
 
     def _calculate_rewards(
-        self, inputs: list[Row], prompts: list[Any], completions: list[Any], completion_ids_list: list[list[int]]
+        self, inputs: list[DataRow], prompts: list[Any], completions: list[Any], completion_ids_list: list[list[int]]
     ) -> torch.Tensor:
         """TRL's hook for (N, 1) rewards, N completions of all processes. The advantages are computed here as well,
         since only this hook has the rows; _generate_and_score_completions puts them in."""
@@ -133,7 +133,7 @@ class VPOTrainer(GRPOTrainer):
         best = [max(row) for group in groups for row in counted_fitness(group).tolist()]
         return torch.tensor(best, dtype=torch.float32, device=self.accelerator.device)[:, None]
 
-    def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
+    def _generate_and_score_completions(self, inputs: list[DataRow]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
         first = self.accelerator.process_index * len(inputs)
         own = self._credit[first : first + len(inputs)]
@@ -147,7 +147,7 @@ class VPOTrainer(GRPOTrainer):
         logged.extend(float(credit.mean()) if len(credit) else 0.0 for credit in self._credit)
         return output
 
-    def _score_rollout(self, row: Row, ids: list[int]) -> ScoredRollout:
+    def _score_rollout(self, row: DataRow, ids: list[int]) -> ScoredRollout:
         """One completion, read and scored."""
         stopped = bool(ids) and ids[-1] in self.eos_token_ids
         kept = np.asarray(ids[:-1] if stopped else ids, dtype=np.int32)

@@ -179,7 +179,7 @@ def make_endpoint(kind: str, model: str, url: str, options: ServerOptions) -> En
     for secret in secrets:
         remember(secret)
     kept = tuple(secret for secret in secrets if len(secret) > 5)
-    return Endpoint(kind, model, find_base(url), options, key, headers=headers, secrets=kept)
+    return Endpoint(kind, model, base_url(url), options, key, headers=headers, secrets=kept)
 
 
 def _expand(header: str, text: str, secrets: list[str]) -> str:
@@ -199,7 +199,7 @@ def check_openai(address: PolicyAddress, settings: object = None) -> None:
     endpoint(address)
 
 
-def find_base(url: str) -> str:
+def base_url(url: str) -> str:
     """The URL below which the API lies; without a path that is /v1. Raises BadAddress on what is no plain URL."""
     parts = urlsplit(url)
     try:

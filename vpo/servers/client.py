@@ -26,9 +26,9 @@ from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.encoding import decode_rollout, encode_prompt, remaining_tokens
 from vpo.servers.address import HOSTED, Endpoint
-from vpo.servers.replies import Failure, Reply, TokenCount, Unreadable, read_reply
+from vpo.servers.replies import FailedReply, Reply, TokenCount, Unreadable, read_reply
 
-CHAT, TOKENS = "/chat/completions", "/completions"
+CHAT_PATH, TOKENS_PATH = "/chat/completions", "/completions"
 GIVING_IDS = ("vllm", "sglang")
 """Engines, by their name in the model list, that give token ids; others would refuse to be asked, or bill for it."""
 NO_KEY = "none"
@@ -157,16 +157,16 @@ class Server:
                 if self._fold_system(error, body):
                     continue
                 if error.status_code in _NOT_PARAMETERS or error.status_code >= 500:
-                    raise unavailable(error, self.endpoint) from None
+                    raise as_unavailable(error, self.endpoint) from None
                 if _FILTERED.search(words(error)):
                     return Reply(refused=True)
                 too_long = read_overflow(error)
                 if too_long is not None:
                     limit = self._shorten(too_long, limit, body[self._limit_name])
                 elif not self._change(error, body):
-                    raise unavailable(error, self.endpoint) from None
+                    raise as_unavailable(error, self.endpoint) from None
             except openai.APIError as error:
-                raise unavailable(error, self.endpoint) from None
+                raise as_unavailable(error, self.endpoint) from None
         raise PolicyUnavailable(
             f"{self.endpoint.url} refuses one parameter after another; is it an OpenAI-compatible server?"
         )
@@ -180,9 +180,9 @@ class Server:
             except Unreadable as error:
                 discarded.append(error.count)
                 fault = str(error)
-                status = error.status if isinstance(error, Failure) else None
+                status = error.status if isinstance(error, FailedReply) else None
                 lasting = status is not None and status not in _RETRIED and status < 500
-                if isinstance(error, Failure) and status is not None and (lasting or attempt == retries):
+                if isinstance(error, FailedReply) and status is not None and (lasting or attempt == retries):
                     raise fault_of(status, error.reason, self.endpoint, attempt + 1) from None
             if attempt < retries:
                 await asyncio.sleep(min(8.0, 0.5 * 2**attempt))
@@ -192,7 +192,7 @@ class Server:
     async def _post(self, body: dict[str, Any], prompt: Prompt) -> Reply:
         """One request. Raises Unreadable, openai.APIError."""
         # not by the library's types, because servers' extensions and mistakes are no part of them
-        text = await self._client.post(CHAT if self.text is None else TOKENS, body=body, cast_to=str)
+        text = await self._client.post(CHAT_PATH if self.text is None else TOKENS_PATH, body=body, cast_to=str)
         thinks = (body.get("chat_template_kwargs") or {}).get("enable_thinking") is not False
         reply = read_reply(read_json(text), len((prompt.system + prompt.user).encode()), thinks=thinks)
         self.reasons |= any(choice.reasoned for choice in reply.choices)
@@ -241,7 +241,7 @@ class Server:
 
         options = self.endpoint.options
         return openai.AsyncOpenAI(
-            **connection(self.endpoint),
+            **client_arguments(self.endpoint),
             timeout=options.timeout,
             max_retries=options.retries,
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [warn_of_pause]}),
@@ -394,7 +394,7 @@ def read_json(text: str) -> Any:
         raise Unreadable(f"what is no JSON: {redact_beginning(text, 80)!r}") from None
 
 
-def connection(endpoint: Endpoint) -> dict[str, Any]:
+def client_arguments(endpoint: Endpoint) -> dict[str, Any]:
     """How a client of the library reaches the server."""
     return {
         "api_key": endpoint.key or NO_KEY,
@@ -404,7 +404,7 @@ def connection(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
+def as_unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
     """The fault as one line that says what to do."""
     url, options = endpoint.url, endpoint.options
     if isinstance(error, openai.APIStatusError):

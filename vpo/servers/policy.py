@@ -82,7 +82,7 @@ class ServedPolicy(Policy):
         if self._text is None and not self._limited and self.server.reasons:
             self.max_tokens = max(self.max_tokens or 0, self._room(True))
         limit = self.max_tokens or default_limit(answers, self.prompt_format)
-        return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
+        return await gather_or_cancel([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -109,7 +109,7 @@ class ServedPolicy(Policy):
             if len(whole.choices) + whole.failed < rollouts:
                 self.server.takes_n = False
         missing = range(min(len(whole.choices), rollouts), rollouts)
-        singles = await together(
+        singles = await gather_or_cancel(
             [self._request(sampling, replace(request, choices=1, seed=first + place)) for place in missing]
         )
         if not whole.choices:
@@ -203,7 +203,7 @@ def first_seed(seed: int, stream: int) -> int:
     return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") % _SEEDS
 
 
-async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """All results in order; the first exception cancels the others and is raised as it is."""
     tasks = [asyncio.create_task(coroutine) for coroutine in work]
     try:

@@ -11,15 +11,15 @@ import openai
 from problems.contract import BadAddress
 from vpo.servers.address import HOSTED, Endpoint
 from vpo.servers.client import (
-    CHAT,
+    CHAT_PATH,
     GIVING_IDS,
-    TOKENS,
+    TOKENS_PATH,
     Capabilities,
-    connection,
+    as_unavailable,
+    client_arguments,
     message,
     neutral_fields,
     read_json,
-    unavailable,
 )
 from vpo.servers.replies import Unreadable, read_reply, top_logprobs_in
 
@@ -40,7 +40,7 @@ def probe_server(endpoint: Endpoint, temperature: float, top_p: float, *, tokens
     if not endpoint.key and endpoint.url == HOSTED and "Authorization" not in endpoint.headers:
         raise BadAddress(f"policy {endpoint.version!r} needs a key: set {endpoint.options.key}, or name a server: @URL")
     options = endpoint.options
-    with openai.OpenAI(**connection(endpoint), timeout=min(_SECONDS, options.timeout), max_retries=1) as client:
+    with openai.OpenAI(**client_arguments(endpoint), timeout=min(_SECONDS, options.timeout), max_retries=1) as client:
         card = _find_model(client, endpoint)
         if card is None:  # no list to be had: whether the model answers shows as well
             _complete(client, endpoint, {"max_tokens": 1} if options.reasoning_effort is None else {})
@@ -86,7 +86,7 @@ def _why(error: openai.APIError, endpoint: Endpoint) -> str:
     if isinstance(error, openai.APIConnectionError):
         reason = str(error.__cause__ or error) or "connection failed"
         return endpoint.hidden(f"{endpoint.url} cannot be reached ({reason}); is the server running?")
-    return str(unavailable(error, endpoint)).replace(", then evo resume", "")
+    return str(as_unavailable(error, endpoint)).replace(", then evo resume", "")
 
 
 def _complete(client: openai.OpenAI, endpoint: Endpoint, body: dict[str, Any], tokens: bool = False) -> Any:
@@ -94,7 +94,7 @@ def _complete(client: openai.OpenAI, endpoint: Endpoint, body: dict[str, Any], t
     asked = {"prompt": _QUESTION} if tokens else {"messages": [{"role": "user", "content": _QUESTION}]}
     try:
         request = {"model": endpoint.model, **asked, **body}
-        found = read_json(client.post(TOKENS if tokens else CHAT, body=request, cast_to=str))
+        found = read_json(client.post(TOKENS_PATH if tokens else CHAT_PATH, body=request, cast_to=str))
         read_reply(found)
         return found
     except openai.BadRequestError as error:

@@ -54,7 +54,7 @@ from vpo.policies.encoding import (
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.hub import only_cached
 from vpo.servers.address import Endpoint, VllmOptions, make_endpoint, split_model
-from vpo.servers.client import TOKENS, Capabilities, Server, ServerUnavailable, TokenText, message, unavailable
+from vpo.servers.client import TOKENS_PATH, Capabilities, Server, ServerUnavailable, TokenText, as_unavailable, message
 from vpo.servers.policy import ServedPolicy
 from vpo.servers.probe import probe_server
 
@@ -298,7 +298,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         """(T,) nats for each rollout's tokens, at temperature 1, by the server: a list of one."""
         rows = rows_to_score(rollouts)
         async with self._lock.write():
-            return [await score(self.server, rows)]
+            return [await score_rows(self.server, rows)]
 
     async def close(self) -> None:
         """Let go of the adapter, and end the child. Safe to call twice."""
@@ -321,7 +321,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         try:
             await self.server.post(path, body, root=root)
         except openai.APIError as error:
-            raise unavailable(error, self.endpoint) from None
+            raise as_unavailable(error, self.endpoint) from None
 
     async def _restart(self, weights: Mapping[str, Any], folder: Path, version: str) -> None:
         """Start the child again over a checkpoint of these weights."""
@@ -361,10 +361,12 @@ async def load_adapter_at(server: Server, folder: Path) -> None:
             )
         raise PolicyUnavailable(server.endpoint.hidden(text)) from None
     except openai.APIError as error:
-        raise unavailable(error, server.endpoint) from None
+        raise as_unavailable(error, server.endpoint) from None
 
 
-async def score(server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]]) -> list[npt.NDArray[np.float32]]:
+async def score_rows(
+    server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]]
+) -> list[npt.NDArray[np.float32]]:
     """(T,) nats, at temperature 1, of the last T of each row's token ids. rows: (token ids, T)
 
     Raises PolicyUnavailable.
@@ -373,11 +375,11 @@ async def score(server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]
     for ids, length in rows:
         body = {"model": server.model, "prompt": ids.tolist(), "max_tokens": 1, "prompt_logprobs": 0}
         try:
-            reply = json.loads(await server.post(TOKENS, body))
+            reply = json.loads(await server.post(TOKENS_PATH, body))
             steps = reply["choices"][0]["prompt_logprobs"][len(ids) - length :]
             values = [step[str(token)]["logprob"] for step, token in zip(steps, ids[-length:].tolist(), strict=True)]
         except openai.APIError as error:
-            raise unavailable(error, server.endpoint) from None
+            raise as_unavailable(error, server.endpoint) from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
             text = (
                 f"{server.endpoint.url} gives no log-probabilities of a prompt ({type(error).__name__}), which prove "
@@ -531,7 +533,7 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
         folder = None if options.adapters is None else user_path(options.adapters).absolute()
         policy = VllmPolicy(endpoint, can, settings, options, text, name, model, folder=folder)
     else:
-        prints = [fingerprint(model, read_config(model)), *map(fingerprint, adapters)]
+        prints = [fingerprint(model, read_model_config(model)), *map(fingerprint, adapters)]
         folder = Path(temp_dirs.make("vllm"))
         try:
             if adapters:
@@ -553,7 +555,7 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
     return policy
 
 
-def read_config(model: str) -> Any:
+def read_model_config(model: str) -> Any:
     """The config of a model. Raises BadAddress."""
     from transformers import AutoConfig
 
@@ -568,7 +570,7 @@ def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, fl
     """
     from transformers import AutoTokenizer, GenerationConfig
 
-    config = read_config(model)
+    config = read_model_config(model)
     with without_bars(), refuse_foreign(name):
         tokenizer = AutoTokenizer.from_pretrained(model)
         try:

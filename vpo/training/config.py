@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from problems.address import did_you_mean
 from vpo.advantage import METHODS
 from vpo.policies.prompt_formats import is_token_format
-from vpo.scalarize import Sampler
+from vpo.scalarize import WeightSampler
 
 Precision = Literal["auto", "fp32", "bf16"]
 IMPROVE = "improve"
@@ -22,7 +22,7 @@ IMPROVE = "improve"
 advantages."""
 
 
-Reward = Literal["value", "solve"]
+RewardKind = Literal["value", "solve"]
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
 
@@ -42,7 +42,7 @@ class EstimationSettings(_Settings):
     method: str = Field("vpo", description="The method: a row of the table of methods (vpo, grpo, ...).")
     weights: int = Field(100, ge=1, description="Random weightings per group (K).")
     alpha: float = Field(1.0, gt=0.0, description="The concentration of the scalarizations' Dirichlet distribution.")
-    sampler: Sampler = Field("sobol", description="How scalarizations are drawn.")
+    sampler: WeightSampler = Field("sobol", description="How scalarizations are drawn.")
     pass_at: int = Field(
         0,
         ge=0,
@@ -68,7 +68,7 @@ class Estimation(EstimationSettings):
     """
 
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
-    reward: Reward = "value"
+    reward: RewardKind = "value"
 
 
 class LossSettings(_Settings):

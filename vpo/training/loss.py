@@ -11,7 +11,7 @@ import torch
 
 from vpo.training.config import LossConfig
 
-METRICS = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "policy_nll")
+LOSS_METRICS = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "policy_nll")
 """What policy_loss always reports; `kl` too with a KL term."""
 
 CLIP = 0.2

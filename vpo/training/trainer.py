@@ -38,8 +38,8 @@ from vpo.training.examples import (
     counted_fitness,
     example_groups,
 )
-from vpo.training.forward import Packed, can_pad, completion_logprobs, pack
-from vpo.training.loss import METRICS, policy_loss
+from vpo.training.forward import Packed, can_pad, completion_logprobs, pack_groups
+from vpo.training.loss import LOSS_METRICS, policy_loss
 from vpo.training.optimizer import (
     make_optimizer,
     make_trainable,
@@ -160,7 +160,7 @@ class PolicyTrainer:
         fit into memory."""
         self.optimizer.zero_grad(set_to_none=True)
         weight = 1.0 / sum(group.tokens for group in groups)  # every token weighs alike (DAPO, and VPO's own setting)
-        sums: dict[str, Any] = dict.fromkeys(("loss", *METRICS, *(["kl"] if self.config.kl > 0 else [])), 0.0)
+        sums: dict[str, Any] = dict.fromkeys(("loss", *LOSS_METRICS, *(["kl"] if self.config.kl > 0 else [])), 0.0)
         try:
             # autocast forgets its casts where its outermost region ends: so each weight is cast once an update
             with torch.autocast(self._device.type, torch.bfloat16, enabled=False):
@@ -186,7 +186,7 @@ class PolicyTrainer:
     def _loss(self, groups: list[ExampleGroup], weight: float) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         examples = [example for group in groups for example in group.examples]
         device = self._device
-        packed = pack(groups, device)
+        packed = pack_groups(groups, device)
         # examples that nothing sampled are never mixed with rollouts
         behaviour = [example.behaviour for example in examples if example.behaviour is not None]
         reference = self._reference_logprobs(packed) if self.config.has_reference else None
@@ -225,7 +225,7 @@ class PolicyTrainer:
             silent = np.zeros(len(rollout.token_ids), dtype=np.float32)
             group = ExampleGroup(rollout.prompt_ids, (Example(rollout.token_ids, silent, silent),), temperature)
             with torch.no_grad():
-                found.append(self._forward(self.model, pack([group], self._device)).float().cpu().numpy())
+                found.append(self._forward(self.model, pack_groups([group], self._device)).float().cpu().numpy())
         return found
 
     def state(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from support.completion_server import completion_server, send
 from problems.contract import BadAddress
 from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.registry import check_policy, load_policy
-from vpo.servers.address import Endpoint, endpoint, find_base
+from vpo.servers.address import Endpoint, base_url, endpoint
 
 
 def named(rest: str) -> Endpoint:
@@ -39,7 +39,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_url_stands_with_or_without_its_path(written: str, url: str) -> None:
-    assert find_base(written) == url
+    assert base_url(written) == url
 
 
 def test_the_parts_of_an_address() -> None:
