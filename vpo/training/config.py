@@ -147,13 +147,10 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
     """Everything that a trainer is made with: the user's settings, and what its caller decides.
 
     steps: where the schedule ends; "constant" does not need it
-    attention: implementation while training; None keeps the model's own, but takes "eager" on a CPU for a small model,
-        which makes it twice as fast as the fused kernel's backward, and for few tokens
     max_staleness: groups sampled by a policy more than this many versions old are dropped and counted; None keeps all
     """
 
     steps: int | None = Field(None, ge=1)
-    attention: str | None = None
     max_staleness: int | None = Field(None, ge=0)
 
     @model_validator(mode="after")
@@ -164,7 +161,7 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
 
     @classmethod
     def of(cls, settings: TrainerSettings, **decided: object) -> TrainConfig:
-        """The user's settings with what the caller decides: seed, reward, steps, max_staleness, trust, attention."""
+        """The user's settings with what the caller decides: seed, reward, steps, max_staleness, trust."""
         return cls.model_validate({**settings.model_dump(include=set(TrainerSettings.model_fields)), **decided})
 
     @property

@@ -93,11 +93,8 @@ of 740 with four of up to 139, 9 million scores: the same."""
 
 
 def _training_attention(model: PreTrainedModel, config: TrainConfig, packed: Packed | None) -> str | None:
-    """The implementation to train with: the configured one; on a CPU "eager" for few tokens; else
-    None, which keeps the model's own."""
-    if config.attention is not None or model.device.type != "cpu":
-        return config.attention
-    if packed is None or config.gradient_checkpointing:
+    """The implementation to train with: on a CPU "eager" for few tokens, else None, which keeps the model's own."""
+    if model.device.type != "cpu" or packed is None or config.gradient_checkpointing:
         return None
     heads = getattr(model.config.get_text_config(), "num_attention_heads", None)
     return "eager" if heads is not None and packed.scores * heads <= _FEW_SCORES else None

@@ -92,7 +92,6 @@ def test_the_gradient_is_the_definitions_however_the_batch_is_cut() -> None:
         {"token_budget": 100_000},
         {"gradient_checkpointing": True},
         {"gradient_checkpointing": True, "token_budget": 40},
-        {"attention": "sdpa"},
     ):
         copied = copy.deepcopy(model)
         trainer = trainer_of(copied, config_of(**settings))
