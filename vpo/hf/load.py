@@ -26,8 +26,8 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
 
     cached = check_checkpoint(address)
     (source, adapters), name = find_base(address), address.plain
-    place = _device(settings.device)
-    kind = _dtype(settings.dtype, place)
+    device = _device(settings.device)
+    kind = _dtype(settings.dtype, device)
     leave_cudnn_attention()
     try:
         with without_bars():
@@ -46,11 +46,11 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
             for adapter in adapters:
                 model = load_adapter(model, adapter)
-            model = torch.nn.Module.to(model, place)
+            model = torch.nn.Module.to(model, device)
     except BadAddress:
         raise
     except torch.OutOfMemoryError as error:
-        raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None
+        raise PolicyUnavailable(f"policy {name!r} does not fit on {device}: {error}") from None
     except Exception as error:  # a foreign checkpoint can make the library raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error

@@ -141,8 +141,8 @@ class Server:
     async def post(self, path: str, body: dict[str, Any], *, root: bool = False) -> str:
         """What another route answers. root: not below the API's path. Raises openai.APIError."""
         client = self._client.with_options(timeout=POST_SECONDS, max_retries=1)
-        place = self.endpoint.url.removesuffix("/v1") if root else ""
-        return await client.post(place + path, body=body, cast_to=str)
+        base = self.endpoint.url.removesuffix("/v1") if root else ""
+        return await client.post(base + path, body=body, cast_to=str)
 
     async def close(self) -> None:
         await self._client.close()

@@ -35,7 +35,7 @@ reasoning counts too."""
 _WARM, _LONG = 0.5, 16
 """Temperature and length from which equal rollouts are no accident."""
 _SEEDS = (1 << 31) - (1 << 16)
-"""Seeds lie below it, so that those of a group's places stay positive in 32 bits."""
+"""Seeds lie below it, so that those of a group's rollouts stay positive in 32 bits."""
 _EMPTY = ReplyChoice("", "stop", NO_IDS, NO_LOGPROBS, 0)
 
 
@@ -110,7 +110,7 @@ class ServedPolicy(Policy):
                 self.server.takes_n = False
         missing = range(min(len(whole.choices), rollouts), rollouts)
         singles = await gather_or_cancel(
-            [self._request(sampling, replace(request, choices=1, seed=first + place)) for place in missing]
+            [self._request(sampling, replace(request, choices=1, seed=first + index)) for index in missing]
         )
         if not whole.choices:
             sampling.discarded.append(whole.count)
@@ -198,9 +198,9 @@ class _Sampling:
 
 
 def first_seed(seed: int, stream: int) -> int:
-    """The seed of a group's first place; the others count up from it."""
-    place = struct.pack("<qq", seed & (1 << 63) - 1, stream & (1 << 63) - 1)
-    return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") % _SEEDS
+    """The seed of a group's first rollout; the others count up from it."""
+    packed = struct.pack("<qq", seed & (1 << 63) - 1, stream & (1 << 63) - 1)
+    return int.from_bytes(hashlib.blake2b(packed, digest_size=8).digest(), "little") % _SEEDS
 
 
 async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

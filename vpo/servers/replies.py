@@ -221,7 +221,7 @@ def logprobs_in(choice: Mapping[str, Any]) -> npt.NDArray[np.float32]:
 
 
 def top_logprobs_in(body: Mapping[str, Any]) -> dict[str, float]:
-    """The likeliest tokens at the first place with their log-probabilities; the one sampled may be among them."""
+    """The likeliest first tokens with their log-probabilities; the one sampled may be among them."""
     logprobs = body["choices"][0].get("logprobs") or {}
     if "top_logprobs" in logprobs:
         return {str(token): float(value) for token, value in logprobs["top_logprobs"][0].items()}
@@ -238,4 +238,4 @@ def _split_tokens(total: int, lengths: list[int]) -> list[int]:
     count = len(lengths)
     if all(lengths) or not count:
         return lengths
-    return [total // count + (place < total % count) for place in range(count)]
+    return [total // count + (index < total % count) for index in range(count)]

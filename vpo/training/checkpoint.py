@@ -58,15 +58,15 @@ def save_checkpoint(
     check: compare what was written with the model, before it takes its place (check_saved). Raises TrainingStopped
     """
 
-    def write(place: Path) -> None:
-        _write(model, tokenizer, place, card, trained)
+    def write(target: Path) -> None:
+        _write(model, tokenizer, target, card, trained)
         if has_adapter(model):
-            save_adapter(model, place / ADAPTER_FOLDER)
-            _describe(place / ADAPTER_FOLDER, card, {**(trained or {}), "format": named_prompt_format(model.config)})
+            save_adapter(model, target / ADAPTER_FOLDER)
+            _describe(target / ADAPTER_FOLDER, card, {**(trained or {}), "format": named_prompt_format(model.config)})
         if state is not None:
-            torch.save(dict(state), place / TRAINER_STATE)
+            torch.save(dict(state), target / TRAINER_STATE)
         if check:
-            check_saved(model, place)
+            check_saved(model, target)
 
     replace_directory(Path(folder), write)
 
@@ -148,11 +148,11 @@ def _describe(folder: Path, card: str, trained: Mapping[str, Any] | None) -> Non
         write_trained(folder, trained)
 
 
-def _is_full(error: Exception, place: Path) -> bool:
+def _is_full(error: Exception, target: Path) -> bool:
     """Whether writing into a folder failed for want of room there."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return "os error 28" in str(error) or shutil.disk_usage(place).free < LEAST_ROOM
+    return "os error 28" in str(error) or shutil.disk_usage(target).free < LEAST_ROOM
 
 
 def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:

@@ -295,7 +295,7 @@ def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(policy_of, ll
             raise exhausted
         return sample_rows(model, requests, seed, params, *others)
 
-    monkeypatch.setattr(module, "decode", scarce)
+    monkeypatch.setattr(module, "sample_rows", scarce)
     assert [[r.text for r in g] for g in sampled(policy, PROMPTS)] == expected
     assert rows == [512, 10, 5]
 
