@@ -122,6 +122,13 @@ def test_a_server_that_lists_nothing_is_asked_for_one_token(lists: int) -> None:
             load_policy(f"openai:quen@{server.url}")
 
 
+def test_a_gateway_whose_server_is_gone_is_one_line() -> None:
+    with completion_server(model="qwen", lists_models=502) as server:
+        with pytest.raises(BadAddress, match="failed, asked .*: 502 "):
+            load_policy(f"openai:qwen@{server.url}?retries=0")
+        assert not server.requests
+
+
 def test_a_refused_key_is_told_at_the_opening_and_never_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     with completion_server(key="right") as server:
         monkeypatch.setenv("OTHER_KEY", SECRET)
