@@ -86,7 +86,7 @@ class PolicyTrainer:
         self.steps, self._budget = 0, config.token_budget
         self.versions = [version]
         self.model = model = make_trainable(model, config)
-        # a prompt that is run once takes a half to a quarter of the time (bench/results/gpu.md)
+        # on a CPU a shared prompt takes a half to a quarter of the time, on a GPU about half (bench/results/gpu.md)
         self.shares = can_pad(model) and not config.gradient_checkpointing
         self._reference = reference
         if config.has_reference and reference is None and not has_adapter(model):
