@@ -32,8 +32,9 @@ def trainer(place: Place) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for way in ("shared", "plain"):
         model = AutoModelForCausalLM.from_pretrained(place.model, dtype=torch.float32).to(place.device)
-        config = TrainConfig(kl=0.0, shared_prefix=way == "shared", token_budget=rows * (prompt + length), lr=1e-6)
+        config = TrainConfig(kl=0.0, token_budget=rows * (prompt + length), lr=1e-6)
         trainer = PolicyTrainer(model, None, config)
+        trainer.shares = way == "shared"
         rng = np.random.default_rng(0)
         examples = tuple(
             Example(
@@ -108,10 +109,10 @@ def gradient_norm(model: Any, groups: list[Any], config: Any, shared: bool) -> f
     """Of the loss of one micro-batch."""
     import torch
 
-    from vpo.training.forward import completion_logprobs, pack
+    from vpo.training.forward import completion_logprobs, pack_groups
     from vpo.training.loss import policy_loss
 
-    packed, examples = pack(groups, model.device), [one for group in groups for one in group.examples]
+    packed, examples = pack_groups(groups, model.device), [one for group in groups for one in group.examples]
     given = ([one.behaviour for one in examples], [one.advantages for one in examples])
     behaviour, advantages = (torch.from_numpy(np.concatenate(parts)).to(model.device) for parts in given)
     model.zero_grad()

@@ -82,10 +82,9 @@ def our_step(path: str, prompt: int, completion: int, shared: bool) -> Step:
     from vpo.training.trainer import PolicyTrainer
 
     # comparing with the policy at the start of the step makes every ratio 1, as it is in TRL's step
-    config = TrainConfig(
-        method="grpo", kl=0.0, truncate=1.0, token_budget=BUDGET, shared_prefix=shared, precision="fp32"
-    )
+    config = TrainConfig(method="grpo", kl=0.0, truncate=1.0, token_budget=BUDGET, precision="fp32")
     trainer = PolicyTrainer(load(path), None, config)
+    trainer.shares = shared
 
     def step(batch: Batch) -> float:
         prompt, completions, rewards = batch

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from problems.identity import kept as kept
 
-BLOCK = 512
+_BLOCK = 512
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
@@ -83,8 +83,8 @@ def pareto_mask(rewards: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         mask[:-1] = vectors[:-1, 1] > largest[1:]
         return mask[place.reshape(-1)]
     front = vectors[:0]
-    for stop in range(len(vectors), 0, -BLOCK):  # (BLOCK, front, d) comparisons at a time
-        start = max(0, stop - BLOCK)
+    for stop in range(len(vectors), 0, -_BLOCK):  # (_BLOCK, front, d) comparisons at a time
+        start = max(0, stop - _BLOCK)
         block = vectors[start:stop]
         left = np.flatnonzero(~np.any(np.all(block[:, None] <= front, axis=-1), axis=1))
         undominated = left[np.sum(np.all(block[left, None] <= block[left], axis=-1), axis=1) == 1]  # only by itself

@@ -20,13 +20,18 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Sampler = Literal["iid", "sobol"]
-REACHED = 1e-9
+WeightSampler = Literal["iid", "sobol"]
+_REACHED = 1e-9
 """What a value may lack of its goal by rounding."""
 
 
 def dirichlet_weights(
-    count: int, dimensions: int, *, alpha: float = 1.0, seed: int | np.random.Generator = 0, sampler: Sampler = "iid"
+    count: int,
+    dimensions: int,
+    *,
+    alpha: float = 1.0,
+    seed: int | np.random.Generator = 0,
+    sampler: WeightSampler = "iid",
 ) -> Floats:
     """K weights on the simplex, (K, d), rows summing to 1, distributed as Dir(alpha, .., alpha).
 
@@ -111,7 +116,7 @@ def reachable_goals(weights: npt.ArrayLike, ended: npt.ArrayLike, archive: npt.A
     w = np.asarray(weights, dtype=np.float64)
     best = (w @ np.asarray(ended, dtype=np.float64).reshape(-1, w.shape[1]).T).max(axis=1, initial=-np.inf)
     held = (w @ np.asarray(archive, dtype=np.float64).reshape(-1, w.shape[1]).T).max(axis=1, initial=-np.inf)
-    return np.where((held >= best - REACHED) | ~np.isfinite(best), np.inf, best)
+    return np.where((held >= best - _REACHED) | ~np.isfinite(best), np.inf, best)
 
 
 def successes(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike, goals: npt.ArrayLike) -> Bools:
@@ -120,7 +125,7 @@ def successes(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLi
     if r.shape[1] == 0:
         return np.zeros((len(r), len(w)), dtype=bool)
     values = np.where(v[..., None], np.einsum("gmd,kd->gmk", r, w, optimize=True), -np.inf)
-    return np.asarray(values.max(axis=1) >= np.asarray(goals, dtype=np.float64) - REACHED)
+    return np.asarray(values.max(axis=1) >= np.asarray(goals, dtype=np.float64) - _REACHED)
 
 
 def _check(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[Floats, Bools, Floats]:

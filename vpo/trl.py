@@ -7,11 +7,10 @@ trains on a search's traces. The two share one function for the advantages (vpo.
 their losses and gradients are equal, with
 
     TRL                                       PolicyTrainer
-    loss_type="dapo" or "bnpo"                aggregation="token"       (dapo: over a whole generation batch)
-    loss_type="grpo"                          aggregation="sequence"
-    epsilon, epsilon_high                     clip_low, clip_high
+    loss_type="dapo" or "bnpo"                always                    (dapo: over a whole generation batch)
+    epsilon=0.2, epsilon_high=0.2             always
     beta, use_bias_correction_kl=False        kl
-    vllm_importance_sampling_mode=            truncate, counted from the policy that sampled
+    vllm_importance_sampling_mode=            truncate
       "token_truncate", ..._clip_max=C
 
 and these differences: the log-probabilities recorded while sampling enter TRL's ratio only under use_vllm. Otherwise
@@ -33,13 +32,12 @@ import torch
 
 from problems.contract import Score, ScorerFault
 from problems.identity import identity
-from problems.retired import refuse_retired
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, ONLY_HERE, whitening
 from vpo.chain import parse as parse_chain
 from vpo.hf.cache import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
-from vpo.scalarize import Sampler
+from vpo.scalarize import WeightSampler
 from vpo.training.config import Estimation
 from vpo.training.examples import counted_fitness, group_advantages, token_advantages
 
@@ -49,7 +47,7 @@ try:
 except ImportError as error:
     raise ImportError("vpo.trl needs TRL: pip install 'evo-search[trl]'") from error
 
-Row = dict[str, Any]
+DataRow = dict[str, Any]
 """A row of the training set, with its "prompt"."""
 
 
@@ -82,18 +80,17 @@ class VPOTrainer(GRPOTrainer):
         self,
         model: Any,
         *,
-        score: Callable[[Row, str], Sequence[float] | Score],
+        score: Callable[[DataRow, str], Sequence[float] | Score],
         method: str = "vpo",
         answers: int | None = None,
         scalar: Sequence[float] | None = None,
         answer_format: str = "text",
-        parse: Callable[[Row, str], Sequence[str]] | None = None,
+        parse: Callable[[DataRow, str], Sequence[str]] | None = None,
         samples: int = 100,
         alpha: float = 1.0,
-        sampler: Sampler = "sobol",
+        sampler: WeightSampler = "sobol",
         **others: Any,
     ) -> None:
-        refuse_retired(method)
         if method not in METHODS or method in ONLY_HERE:
             known = ", ".join(name for name in METHODS if name not in ONLY_HERE)
             raise ValueError(f"no method {method!r} for TRL; there is {known}")
@@ -116,7 +113,7 @@ class VPOTrainer(GRPOTrainer):
         self._credit: list[np.ndarray] = []  # (T,) for every completion of the current batch, all processes'
 
     def _calculate_rewards(
-        self, inputs: list[Row], prompts: list[Any], completions: list[Any], completion_ids_list: list[list[int]]
+        self, inputs: list[DataRow], prompts: list[Any], completions: list[Any], completion_ids_list: list[list[int]]
     ) -> torch.Tensor:
         """TRL's hook for (N, 1) rewards, N completions of all processes. The advantages are computed here as well,
         since only this hook has the rows; _generate_and_score_completions puts them in."""
@@ -138,7 +135,7 @@ class VPOTrainer(GRPOTrainer):
         best = [max(row) for group in groups for row in counted_fitness(group).tolist()]
         return torch.tensor(best, dtype=torch.float32, device=self.accelerator.device)[:, None]
 
-    def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
+    def _generate_and_score_completions(self, inputs: list[DataRow]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
         first = self.accelerator.process_index * len(inputs)
         own = self._credit[first : first + len(inputs)]
@@ -152,7 +149,7 @@ class VPOTrainer(GRPOTrainer):
         logged.extend(float(credit.mean()) if len(credit) else 0.0 for credit in self._credit)
         return output
 
-    def _score_rollout(self, row: Row, ids: list[int]) -> ScoredRollout:
+    def _score_rollout(self, row: DataRow, ids: list[int]) -> ScoredRollout:
         """One completion, read and scored."""
         stopped = bool(ids) and ids[-1] in self.eos_token_ids
         kept = np.asarray(ids[:-1] if stopped else ids, dtype=np.int32)

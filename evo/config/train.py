@@ -16,7 +16,7 @@ from problems.sandbox.contract import Mode
 from problems.weights import SPREAD
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
-from vpo.training.config import IMPROVE, Reward, TrainerSettings
+from vpo.training.config import IMPROVE, RewardKind, TrainerSettings
 
 TRUNCATE = 2.0
 """The cap of the importance weights for training on traces, if the user sets none."""
@@ -107,7 +107,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     visits: int = Field(
         16, ge=1, description="Prompts per problem before the next one's turn, unless it is solved sooner."
     )
-    reward: Reward = Field(
+    reward: RewardKind = Field(
         "value",
         description="The reward of an answer. value: its fitness or its objectives; "
         "solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",

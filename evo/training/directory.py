@@ -108,9 +108,11 @@ class TrainingDirectory:
 
     def checkpoints(self) -> list[Path]:
         """Complete checkpoints, oldest first."""
-        from vpo.training.checkpoint import STATE
+        from vpo.training.checkpoint import TRAINER_STATE
 
-        return sorted(p.parent for p in (self.folder / CHECKPOINTS).glob(f"step-*/{STATE}") if p.parent.suffix == "")
+        return sorted(
+            p.parent for p in (self.folder / CHECKPOINTS).glob(f"step-*/{TRAINER_STATE}") if p.parent.suffix == ""
+        )
 
     def prune(self, keep: int) -> None:
         """Keep the newest `keep` checkpoints."""

@@ -29,7 +29,7 @@ class Manners:
     """How the server behaves; tests change it while it runs.
 
     faults: taken one by one, each for one request; plan: the fault of any other request, by its number from 0
-    hang: seconds until a hanging request is dropped; dies_after: requests after which every connection is dropped
+    hang: seconds until a hanging request is dropped
     refuses: (parameter, message) of parameters that are answered with 400
     refuse: answers a request in the server's place, if it returns True
     most_choices: choices in one answer at most; context: bytes of prompt and answer
@@ -46,7 +46,6 @@ class Manners:
     context: int | None = None
     shows_context: bool = True
     delay: float = 0.0
-    dies_after: int | None = None
     hang: float = 1.0
     text: str | Callable[[dict[str, Any], int], str] | None = None
     bytes_a_token: int = 1
@@ -150,8 +149,6 @@ class CompletionServer:
             self.times.append(time.monotonic())
             self.headers.append(dict(handler.headers))
             fault = manners.faults.pop(0) if manners.faults else manners.plan(number)
-            if manners.dies_after is not None and number >= manners.dies_after:
-                fault = gone
             self.played.append(fault)
             self.busy += 1
             self.busiest = max(self.busiest, self.busy)

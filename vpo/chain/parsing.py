@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from problems.identity import identity
 from problems.maze.board import UnreadableRoute, parse_moves
 from vpo.chain.edits import EditFault, apply_edits, has_edits
-from vpo.chain.programs import MOST, read_programs
+from vpo.chain.programs import MOST_FENCES, read_programs
 from vpo.chain.thoughts import spoken
 from vpo.chain.wording import check_request
 from vpo.languages.contract import open_dialect
@@ -202,7 +202,7 @@ def _distinct(candidates: list[str], complaint: str, answer_format: str, answers
     """The first m distinct answers, and an error unless there are m."""
     kept: dict[bytes, str] = {}
     repeats = 0
-    for answer in candidates[: max(answers, MOST)]:
+    for answer in candidates[: max(answers, MOST_FENCES)]:
         before = len(kept)
         kept.setdefault(identity(answer, answer_format) if len(candidates) > 1 else b"", answer)
         repeats += before == len(kept)

@@ -22,7 +22,7 @@ from problems.python_syntax import count_tokens, shared_tree
 ALLOWANCE = 24_000
 """Tokens of Python that are parsed to read one text, a part counts each time that it is parsed within something else.
 Text beyond that has no syntax tree; the answers of a text of some 30 KB stay far below."""
-MOST = 256
+MOST_FENCES = 256
 """Blocks that are looked at in one text; a chain has at most some dozens, and hostile text could hold 10^5."""
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -70,14 +70,14 @@ class _Block:
 
 
 def _read_blocks(text: str) -> list[_Block]:
-    """Every fenced block, in order, at most MOST."""
+    """Every fenced block, in order, at most MOST_FENCES."""
     lines = _LATE_OPENING.sub(r"\n\1", text).split("\n")
     marked = [i for i, line in enumerate(lines) if "```" in line or "~~~" in line]
     blocks: list[_Block] = []
     next_line = 0
     for i in marked:
         opening = _OPENING.match(lines[i]) if i >= next_line else None
-        if opening is None or len(blocks) == MOST:
+        if opening is None or len(blocks) == MOST_FENCES:
             continue
         end, last, closed = _end_of_block(lines, marked, i + 1, opening[1])
         code = textwrap.dedent("\n".join(lines[i + 1 : end] + last)).strip("\n")
@@ -138,7 +138,7 @@ def _split(code: str, closed: bool, answers: int) -> list[str]:
     elif parse_code(code) is not None:
         return [code]
     else:
-        parts = [part for part in _DIVIDER.split(code, MOST) if part.strip()]
+        parts = [part for part in _DIVIDER.split(code, MOST_FENCES) if part.strip()]
     programs = [program for part in parts if (program := _before_the_cut(part.strip("\n")))]
     return programs or ([code] if closed and len(parts) == 1 else parts[:1] if closed else [])
 
@@ -160,7 +160,7 @@ def _before_the_cut(code: str) -> str:
 def _bare(text: str) -> list[str]:
     """Programs written without any fence: the text, its parts between dividers, or the code in one after prose."""
     codes: list[str] = []
-    for part in [text] if parse_code(text) is not None else _DIVIDER.split(text, MOST):
+    for part in [text] if parse_code(text) is not None else _DIVIDER.split(text, MOST_FENCES):
         code = part.strip("\n")
         if not _is_program(parse_code(code)):
             start = _CODE_START.search(code)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-NEVER_ENDED, ALONE = "the thinking never ended", "it holds thoughts only"
+_NEVER_ENDED, _ALONE = "the thinking never ended", "it holds thoughts only"
 
 _CHANNEL = re.compile(
     r"<\|channel\|>\s*+(?P<name>\w++)[^<]*+(?:<\|constrain\|>[^<]*+)?<\|message\|>"
@@ -45,8 +45,8 @@ def spoken(text: str, *, tags: bool = True) -> tuple[str, str]:
             rest = rest[closing.end() :]
         rest, ended = _outside_tags(rest)
     if not ended:
-        return rest, NEVER_ENDED
-    return rest, ALONE if rest is not text and not rest.strip() and text.strip() else ""
+        return rest, _NEVER_ENDED
+    return rest, _ALONE if rest is not text and not rest.strip() and text.strip() else ""
 
 
 def _final_channel(text: str) -> tuple[str, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-CONTEXT = 3
+_CONTEXT = 3
 """Context lines before a change in a SEARCH part; more if they occur elsewhere too."""
 
 
@@ -26,7 +26,7 @@ def write_edits(parent: str, child: str) -> str:
     """SEARCH/REPLACE blocks that make `parent` into `child`, one for each stretch of changed lines."""
     old, new = parent.split("\n"), child.split("\n")
     blocks: list[str] = []
-    groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT)
+    groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT)
     for group in groups:
         first, last = group[0], group[-1]
         search, replacement = old[first[1] : last[2]], new[first[3] : last[4]]

@@ -140,7 +140,7 @@ class _Trial:
         return int((differences > self.tolerance).sum()), float(differences.max())
 
     def _differences(self, logits: torch.Tensor) -> torch.Tensor:
-        return differences(logits, self._plain)
+        return logprob_differences(logits, self._plain)
 
     def _forward(self, row: int, copies: int = 1, last: torch.Tensor | None = None) -> torch.Tensor:
         """(copies, steps, vocabulary) of one row alone, with another last token."""
@@ -186,7 +186,7 @@ def some_tokens(model: PreTrainedModel, *shape: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng(list(shape)).integers(size // 4, max(size // 4 + 1, size // 2), shape)
 
 
-def differences(logits: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+def logprob_differences(logits: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
     """The largest difference of log-probabilities of each distribution, in nats. Weights that give no numbers differ
     from nothing."""
     ours, theirs = (values.float().log_softmax(-1).nan_to_num() for values in (logits, others))

@@ -89,7 +89,7 @@ class SampledTokens:
     stopped: bool
 
 
-def decode(
+def sample_rows(
     model: PreTrainedModel,
     requests: Sequence[SampleRequest],
     seed: int,

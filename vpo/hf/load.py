@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from problems.contract import BadAddress
-from problems.retired import refuse_retired
 from vpo.hf.cache import leave_cudnn_attention
 from vpo.hf.decoding import refusal
 from vpo.hf.policy import TransformersPolicy
@@ -27,8 +26,8 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
 
     cached = check_checkpoint(address)
     (source, adapters), name = find_base(address), address.plain
-    place = _device(settings.device)
-    kind = _dtype(settings.dtype, place)
+    device = _device(settings.device)
+    kind = _dtype(settings.dtype, device)
     leave_cudnn_attention()
     try:
         with without_bars():
@@ -47,11 +46,11 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
             for adapter in adapters:
                 model = load_adapter(model, adapter)
-            model = torch.nn.Module.to(model, place)
+            model = torch.nn.Module.to(model, device)
     except BadAddress:
         raise
     except torch.OutOfMemoryError as error:
-        raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None
+        raise PolicyUnavailable(f"policy {name!r} does not fit on {device}: {error}") from None
     except Exception as error:  # a foreign checkpoint can make the library raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
@@ -84,7 +83,6 @@ def _device(name: str | None) -> torch.device:
 def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     if name is None:
         return torch.bfloat16 if device.type == "cuda" else torch.float32
-    refuse_retired(name)
     known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     if name not in known:
         raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")

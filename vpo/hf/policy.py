@@ -16,7 +16,7 @@ import torch
 from problems.types import Prompt, Rollout
 from vpo.hf.cache import free_memory
 from vpo.hf.decoding import find_decoding
-from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, decode
+from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, sample_rows
 from vpo.hf.sampling import mask_forbidden
 from vpo.hf.static_decoding import static_decoder
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
@@ -186,7 +186,7 @@ class TransformersPolicy(Policy):
                 self._prompt_cells(),
             )
             try:
-                return decode(self.model, requests, seed, params, cancelled, self._static)
+                return sample_rows(self.model, requests, seed, params, cancelled, self._static)
             except FloatingPointError as error:
                 raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
             except RuntimeError as error:

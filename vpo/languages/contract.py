@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from problems.address import did_you_mean
 from problems.contract import BadAddress, Problem
 from problems.entry_points import find_entry_points, load_entry_point
-from problems.retired import refuse_retired
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "evo.dialects"
 DIALECT_KEY = "evo_dialect"
 """Where a checkpoint's config.json names its prompt format."""
-PREFIX = "embedded:"
+EMBEDDED_PREFIX = "embedded:"
 PAD, UNKNOWN, STOP = SPECIAL = ("<pad>", "<unk>", "<eos>")
 PARENT = "par"
 """Opens the parent in a prompt."""
@@ -147,13 +146,14 @@ def shipped() -> dict[str, Path]:
 def checkpoint_path(name: str) -> Path:
     """The folder of an embedded policy, named `base` or `embedded:base`. Raises BadAddress if there is none of that
     name."""
-    short = name.removeprefix(PREFIX)
+    short = name.removeprefix(EMBEDDED_PREFIX)
     folders = shipped()
     if short not in folders:
-        refuse_retired(PREFIX + short)
-        known = [PREFIX + other for other in sorted(folders)]
-        hint = did_you_mean(PREFIX + short, known, most=1, like=0.8)
-        raise BadAddress(f"no policy {PREFIX}{short} ships with this version; there is {', '.join(known)}{hint}")
+        known = [EMBEDDED_PREFIX + other for other in sorted(folders)]
+        hint = did_you_mean(EMBEDDED_PREFIX + short, known, most=1, like=0.8)
+        raise BadAddress(
+            f"no policy {EMBEDDED_PREFIX}{short} ships with this version; there is {', '.join(known)}{hint}"
+        )
     return folders[short]
 
 

@@ -3,7 +3,7 @@
     embedded:base                      ships in the package
     ORG/MODEL  ./directory             transformers, from the hub or a directory
     vllm:ORG/MODEL?context=4096        an engine beside this process
-    openai:MODEL@http://host:8000      an OpenAI-compatible server, or several with commas between their URLs
+    openai:MODEL@http://host:8000      an OpenAI-compatible server
     scripted:mutate?latency=0.1        no model at all
     command:python mutate.py           a program of the user's
     KIND:MODEL                         an installed entry point of the group "evo.policies" (vpo.policies.registry)
@@ -189,8 +189,8 @@ def parse_addresses(text: str) -> tuple[PolicyAddress, ...]:
 
 
 def split_policies(text: str) -> list[str]:
-    """At the commas between policies, which those between the URLs of one policy's servers, and those in braces, are
-    not."""
+    """At the commas between policies, which those in braces are not. A comma before a URL stays, so that the address
+    itself refuses a second one."""
     parts, depth = [""], 0
     for piece in re.split(r"([{}]|,(?!\s*https?://))", text):
         depth += (piece == "{") - (piece == "}")

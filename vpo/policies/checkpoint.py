@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 TRAINED = "evo.json"
-ADAPTER = "adapter_config.json"
+ADAPTER_CONFIG = "adapter_config.json"
 """Its presence makes a directory a LoRA adapter, as peft writes it."""
-KINDS = ("scripted:mutate",)
+_KINDS = ("scripted:mutate",)
 """What a mistyped address may have meant, beside the policies that ship."""
 
 
@@ -35,14 +35,14 @@ def find_checkpoint(address: PolicyAddress) -> str:
     if address.kind == "embedded":
         return str(address.folder)
     if not name or any(character.isspace() for character in name) or ":" in name:
-        known = [*KINDS, *(f"embedded:{one}" for one in shipped())]
+        known = [*_KINDS, *(f"embedded:{one}" for one in shipped())]
         raise BadAddress(f"policy {name!r} is not an address: {FORMS}{did_you_mean(name, known, most=1)}")
     folder = user_path(name)
     if name in shipped() and not (folder / "config.json").is_file():
         raise BadAddress(f"policy {name!r}: no such checkpoint; embedded:{name} ships with the package")
     if folder.is_dir():
         folder = newest_checkpoint(folder)
-        if not any((folder / file).is_file() for file in ("config.json", ADAPTER)):
+        if not any((folder / file).is_file() for file in ("config.json", ADAPTER_CONFIG)):
             raise BadAddress(f"policy {name!r}: the directory holds no config.json, so it is no model checkpoint")
         return str(folder)
     if folder.exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1 or name.endswith("/"):
@@ -54,10 +54,10 @@ def find_checkpoint(address: PolicyAddress) -> str:
 def read_base(name: str, folder: Path) -> str:
     """The base model of an adapter's directory. Raises BadAddress. name: its address"""
     try:
-        config: dict[str, Any] = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+        config: dict[str, Any] = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
         base, kind = str(config["base_model_name_or_path"]), config["peft_type"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadAddress(f"policy {name!r}: {ADAPTER} cannot be read: {error!r}") from None
+        raise BadAddress(f"policy {name!r}: {ADAPTER_CONFIG} cannot be read: {error!r}") from None
     if kind != "LORA":
         raise BadAddress(f"policy {name!r}: only LoRA adapters can be loaded, not {kind}")
     if (folder / ".." / base).is_dir() and not Path(base).is_dir():
@@ -69,15 +69,17 @@ def find_base(address: PolicyAddress) -> tuple[str, list[str]]:
     """The directory or hub id of the whole model, and the directories of the adapters to merge into it, in order.
     Raises BadAddress."""
     source, adapters = find_checkpoint(address), list[str]()
-    while (Path(source) / ADAPTER).is_file() and source not in adapters:
+    while (Path(source) / ADAPTER_CONFIG).is_file() and source not in adapters:
         adapters.insert(0, source)
         base = read_base(address.plain, Path(source))
         try:
             source = find_checkpoint(parse_address(base))
         except BadAddress as error:
-            raise BadAddress(f"{error}; it is the base that {Path(source) / ADAPTER} names") from None
+            raise BadAddress(f"{error}; it is the base that {Path(source) / ADAPTER_CONFIG} names") from None
     if source in adapters:
-        raise BadAddress(f"policy {address.plain!r}: {Path(source) / ADAPTER} names an adapter of its own as its base")
+        raise BadAddress(
+            f"policy {address.plain!r}: {Path(source) / ADAPTER_CONFIG} names an adapter of its own as its base"
+        )
     return source, adapters
 
 

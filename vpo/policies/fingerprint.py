@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vpo.policies.checkpoint import ADAPTER
+from vpo.policies.checkpoint import ADAPTER_CONFIG
 
 _WHOLE = 64 << 20
 _SLICES = 64
@@ -31,8 +31,8 @@ def fingerprint(source: str, config: Any = None) -> str:
         return digest.hexdigest()
     names = ("config.json", "tokenizer.json", "generation_config.json", "chat_template.jinja")
     weights = [file for pattern in ("*.safetensors", "*.bin") for file in folder.glob(pattern)]
-    if (folder / ADAPTER).is_file():
-        digest.update(_scale_of(folder / ADAPTER))
+    if (folder / ADAPTER_CONFIG).is_file():
+        digest.update(_scale_of(folder / ADAPTER_CONFIG))
     for file in sorted([*(folder / name for name in names), *weights]):
         if file.is_file():
             digest.update(file.name.encode())

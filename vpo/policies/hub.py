@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from problems.contract import BadAddress
 
-SECONDS = 5.0
+HUB_SECONDS = 5.0
 """How long a hub may take to answer."""
 INSTEAD = "name a directory, embedded:NAME or openai:MODEL@URL, or for answers without a model scripted:mutate"
 
@@ -16,8 +16,8 @@ def only_cached(name: str) -> bool:
     """Whether a hub's model is to be loaded from the files that were fetched before, since the hub is out of reach.
 
     name: a hub id
-    Asks the hub once, with a limit of SECONDS. Raises BadAddress, one line, where the hub has no such model, or where
-    it is out of reach and nothing of the model was fetched before.
+    Asks the hub once, with a limit of HUB_SECONDS. Raises BadAddress, one line, where the hub has no such model, or
+    where it is out of reach and nothing of the model was fetched before.
     """
     from huggingface_hub import constants, get_session, get_token, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -37,7 +37,7 @@ def only_cached(name: str) -> bool:
     headers = {"authorization": f"Bearer {token}"} if token else {}
     url = hf_hub_url(name, "config.json")
     try:
-        answer = get_session().head(url, headers=headers, timeout=SECONDS, follow_redirects=True)
+        answer = get_session().head(url, headers=headers, timeout=HUB_SECONDS, follow_redirects=True)
         status = int(answer.status_code)
     except Exception as error:  # noqa: BLE001 - whatever the library's client of today raises
         status, reason = 0, " ".join(str(error).split()) or type(error).__name__

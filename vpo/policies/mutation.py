@@ -27,13 +27,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from problems.python_syntax import parse_python
 
-TRIES = 8
+_TRIES = 8
 """Until a mutant is none of the answers that are shown, and until an edit gives another program that parses."""
-MOST = 100_000
+_MOST = 100_000
 """Characters of an answer that are read as numbers."""
-SMALLEST, LARGEST = 3e-3, 1.0
+_SMALLEST, _LARGEST = 3e-3, 1.0
 """Step sizes, as shares of what a number is."""
-FARTHEST, LONGEST = 1e150, 1000
+_FARTHEST, _LONGEST = 1e150, 1000
 """Numbers beyond this, of either sign, and those of more characters are left as they are: their squares would not be
 finite, and Python refuses to read and to write integers of some thousand digits."""
 LONGEST_PIECE = 8
@@ -65,7 +65,7 @@ def mutate_answer(parent: str, others: Sequence[str], task: str, python: bool, r
     python = python or tree is not None and any(isinstance(line, _PROGRAM) for line in tree.body)
     shown = {parent.strip(), *(other.strip() for other in others)}
     mutant = parent
-    for _ in range(TRIES):
+    for _ in range(_TRIES):
         if not parent.strip():
             mutant = write_program(task, rng) if python else write_text(task, rng)
         elif python:
@@ -108,7 +108,7 @@ Numbers = tuple[list[str], list[str]]
 
 def read_numbers(text: str) -> Numbers | None:
     """The numbers of an answer that consists of nothing else, None for any other."""
-    if not text.strip() or len(text) > MOST:
+    if not text.strip() or len(text) > _MOST:
         return None
     searched = text
     try:
@@ -139,8 +139,8 @@ def _step(numbers: Numbers, rng: random.Random) -> str:
     whole number stays one, and a step that was taken moves it."""
     written, around = numbers
     values = [float(number) for number in written]
-    near = [i for i, value in enumerate(values) if abs(value) < FARTHEST and len(written[i]) <= LONGEST]
-    size = math.exp(rng.uniform(math.log(SMALLEST), math.log(LARGEST)))
+    near = [i for i, value in enumerate(values) if abs(value) < _FARTHEST and len(written[i]) <= _LONGEST]
+    size = math.exp(rng.uniform(math.log(_SMALLEST), math.log(_LARGEST)))
     typical = math.sqrt(sum(values[i] ** 2 for i in near) / len(near)) or 1.0 if near else 1.0
     share = rng.choice((1 / len(values), 0.3, 1.0))
     for i in [i for i in near if rng.random() < share] or near and [rng.choice(near)]:
@@ -231,7 +231,7 @@ def open_lines(text: str) -> tuple[int, int]:
 def _edited(text: str, task: str, rng: random.Random) -> str:
     source = _Source(text, task)
     before = _dumped(source.tree, text)
-    for _ in range(TRIES):
+    for _ in range(_TRIES):
         changed = rng.choice(_EDITS)(source, rng)
         after = None if changed is None else parse_python(changed)
         if changed is not None and after is not None and _dumped(after, changed) != before:
@@ -303,7 +303,7 @@ def _constants(source: _Source) -> list[tuple[int, int, bool | int | float]]:
     return [
         (*source.span(node), node.value)
         for node in constants
-        if isinstance(node.value, bool | int | float) and abs(node.value) < FARTHEST
+        if isinstance(node.value, bool | int | float) and abs(node.value) < _FARTHEST
     ]
 
 
@@ -325,7 +325,7 @@ def _move_constant(source: _Source, rng: random.Random) -> str | None:
 
 
 def jitter(value: bool | int | float, rng: random.Random) -> str:
-    """A number near this one, which is not beyond FARTHEST, as Python writes it; the other truth value."""
+    """A number near this one, which is not beyond _FARTHEST, as Python writes it; the other truth value."""
     if isinstance(value, bool):
         return str(not value)
     if isinstance(value, int):
@@ -407,7 +407,7 @@ def _find_places(source: _Source, objects: set[str]) -> list[tuple[ast.expr | as
             return
         number = not _collects(node)
         if isinstance(node, ast.Constant):
-            near = isinstance(node.value, int | float) and abs(node.value) < FARTHEST
+            near = isinstance(node.value, int | float) and abs(node.value) < _FARTHEST
             number = node.value is None or near and not isinstance(node.value, bool)
         if isinstance(node, ast.Name):
             number = isinstance(node.ctx, ast.Load) and node.id not in objects

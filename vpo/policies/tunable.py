@@ -12,7 +12,7 @@ from vpo.policies.mutation import find_constants, open_lines
 
 FIRST_STEP, FIRST_OF_WHOLE, CHANGES = 0.3, 0.01, 0.1
 """The first steps, as shares of a number, and the chance that a whole number changes in an answer, if there are few."""
-FARTHEST, LARGEST = 50.0, 1e15
+_FARTHEST, _LARGEST = 50.0, 1e15
 _NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d+(?![\w.])|(\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))")
 
 
@@ -32,7 +32,7 @@ class Tunable:
             start, end = (sum(len(line) + 1 for line in lines[:number]) for number in (first, last))
             numbers = _NUMBER.finditer(self._data, start, end)
             found = [(*one.span(), int(one[0]) if one[1] is None else float(one[0])) for one in numbers]
-        self._found = [one for one in found if abs(one[2]) <= LARGEST]
+        self._found = [one for one in found if abs(one[2]) <= _LARGEST]
         whole = [isinstance(value, int) for _, _, value in self._found]
         unit = 0.5 / NormalDist().inv_cdf(1 - min(CHANGES, 1 / max(1, sum(whole))) / 2)
         sizes = [max(1, abs(value)) for _, _, value in self._found]
@@ -44,12 +44,12 @@ class Tunable:
         times 1). Whole numbers stay whole."""
         parts, end = list[bytes](), 0
         for (start, stop, value), step in zip(self._found, steps, strict=False):
-            parts += [self._data[end:start], self._write(value, max(-FARTHEST, min(FARTHEST, step))).encode()]
+            parts += [self._data[end:start], self._write(value, max(-_FARTHEST, min(_FARTHEST, step))).encode()]
             end = stop
         return b"".join([*parts, self._data[end:]]).decode("utf-8", "surrogatepass")
 
     def _write(self, value: int | float, step: float) -> str:
         moved = value * math.exp(step) if value > 0 else value + step * (abs(value) or 1)
-        moved = max(-LARGEST, min(LARGEST, moved))
+        moved = max(-_LARGEST, min(_LARGEST, moved))
         text = repr(round(moved)) if isinstance(value, int) else repr(float(f"{moved:.12g}"))
         return f"({text})" if self._python and text.startswith("-") else text

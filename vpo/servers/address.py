@@ -1,5 +1,5 @@
-"""Addresses of servers: `openai:MODEL[@URL[,URL...]]` for chat completions of any server, `vllm:ID[@URL[,URL...]]` for
-vLLM, which is asked in tokens; without a URL it is started here."""
+"""Addresses of servers: `openai:MODEL[@URL]` for chat completions of any server, `vllm:ID[@URL]` for vLLM, which is
+asked in tokens; without a URL it is started here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -19,10 +19,8 @@ from vpo.policies.address import OwnOptions, PolicyAddress
 from vpo.policies.contract import Price
 
 HOSTED = "https://api.openai.com/v1"
-_ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<urls>https?://.*))?", re.DOTALL)
+_ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://.*))?", re.DOTALL)
 _SECRET_HEADER = re.compile(r"authorization|key|token|secret|cookie", re.IGNORECASE)
-_VERSION_CHARS = 280
-"""A version is a column of the database; of more servers it names the first and says how many."""
 _OURS = {"model", "messages", "n", "seed", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stream"}
 """Fields of a request that are no business of `?body=`."""
 
@@ -30,7 +28,7 @@ _OURS = {"model", "messages", "n", "seed", "temperature", "top_p", "max_tokens",
 class ServerOptions(OwnOptions):
     """What may stand after the question mark of `openai:`, beside vpo.policies.address.PolicySettings."""
 
-    concurrency: int = Field(32, ge=1, le=4096, description="requests at a time to each server")
+    concurrency: int = Field(32, ge=1, le=4096, description="requests at a time")
     retries: int = Field(6, ge=0, le=100, description="retries of a request, after 0.5 to 8 s or as the server says")
     timeout: float = Field(600.0, gt=0.0, description="seconds to wait for the next byte of an answer")
     price: Price | None = Field(
@@ -89,12 +87,12 @@ class ServerOptions(OwnOptions):
 
 
 class VllmOptions(ServerOptions):
-    """What may stand after the question mark of `vllm:`. The first two are for servers that the address names; the
+    """What may stand after the question mark of `vllm:`. The first two are for a server that the address names; the
     others are for the one that is started here."""
 
-    served: str | None = Field(None, min_length=1, description="the model's name at the servers, if it is not ID")
+    served: str | None = Field(None, min_length=1, description="the model's name at the server, if it is not ID")
     adapters: str | None = Field(
-        None, min_length=1, description="directory with the same path at the servers, for a trainer's adapters"
+        None, min_length=1, description="directory with the same path at the server, for a trainer's adapters"
     )
     lora_rank: int | None = Field(
         None, ge=1, le=512, description="room for a trainer's LoRA adapters, which then replace whole weights"
@@ -121,7 +119,6 @@ class Endpoint:
     kind: of the address; model: as the server names it; options: of the address
     url: with its path, as the client library takes it
     key: from the environment, "" if none is set
-    others: URLs of further servers with the same model
     headers: what each request carries, with the values of the environment
     secrets: the key and what headers took from the environment; no reply that holds one is stored
     """
@@ -131,24 +128,13 @@ class Endpoint:
     url: str
     options: ServerOptions
     key: str = ""
-    others: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def version(self) -> str:
-        name, urls = f"{self.kind}:{self.model}", ",".join((self.url, *self.others))
-        if len(urls) > _VERSION_CHARS:
-            urls = f"{self.url},+{len(self.others)}"
-        return name if urls == HOSTED else f"{name}@{urls}"
-
-    def each(self) -> list[Endpoint]:
-        """Each server by itself. Beside others, one that fails is retried once before they are asked."""
-        if not self.others:
-            return [self]
-        options = self.options.model_copy(update={"retries": min(1, self.options.retries)})
-        urls = (self.url, *self.others)
-        return [replace(self, url=url, options=options, others=()) for url in urls]
+        name = f"{self.kind}:{self.model}"
+        return name if self.url == HOSTED else f"{name}@{self.url}"
 
     def hidden(self, text: str) -> str:
         """The text on one line, without the key where a server repeats it."""
@@ -156,40 +142,44 @@ class Endpoint:
 
 
 def split_model(address: PolicyAddress) -> tuple[str, str]:
-    """(model, URLs) of MODEL@URL,URL; no URLs where it names none. Raises BadAddress."""
+    """(model, URL) of MODEL@URL; "" for the URL where it names none. Raises BadAddress."""
     name, form = address.model, f"{address.kind}:MODEL@URL"
+    if re.search(r"[,|]\s*https?://", name):
+        raise BadAddress(
+            f"policy {address.plain!r} names several URLs; name one: vLLM's own --data-parallel-size or a proxy "
+            "spreads the load over several"
+        )
     match = _ADDRESS.fullmatch(name)
     if match is None or any(character.isspace() for character in name):
         example = f"{address.kind}:qwen@http://host:8000"
         raise BadAddress(f"policy {address.plain!r} is not an address: {form}, e.g. {example}")
-    model, urls = match["model"], match["urls"] or ""
+    model, url = match["model"], match["url"] or ""
     if model.endswith("@") or "://" in model:
         raise BadAddress(f"policy {address.plain!r} names no model: {form}")
-    return model, urls
+    return model, url
 
 
 def endpoint(address: PolicyAddress) -> Endpoint:
     """What `openai:MODEL@URL` names. Raises BadAddress, one line, which never holds a key."""
-    (model, urls), options, server = split_model(address), address.own_options(ServerOptions), ""
-    if not urls and not (server := os.environ.get("OPENAI_BASE_URL", "")) and "@" in model:  # OpenAI's have none
+    (model, url), options, server = split_model(address), address.own_options(ServerOptions), ""
+    if not url and not (server := os.environ.get("OPENAI_BASE_URL", "")) and "@" in model:  # OpenAI's have none
         name, _, host = model.rpartition("@")
         raise BadAddress(
             f"policy {address.plain!r}: {host!r} is no URL; a server is named with http:// or https://, as in "
             f"openai:{name}@http://{host if re.fullmatch(r'[A-Za-z0-9.:/-]+', host) else 'localhost:8000'}"
         )
-    return make_endpoint(address.kind, model, urls or server or HOSTED, options)
+    return make_endpoint(address.kind, model, url or server or HOSTED, options)
 
 
-def make_endpoint(kind: str, model: str, urls: str, options: ServerOptions) -> Endpoint:
-    """The endpoint at one URL or several, with commas between. Raises BadAddress."""
-    url, *others = dict.fromkeys(find_base(url.strip()) for url in urls.split(","))
+def make_endpoint(kind: str, model: str, url: str, options: ServerOptions) -> Endpoint:
+    """The endpoint at a URL. Raises BadAddress."""
     key = os.environ.get(options.key, "")
     secrets = [key]
     headers = {name: _expand(name, text, secrets) for name, text in options.headers.items()}
     for secret in secrets:
         remember(secret)
     kept = tuple(secret for secret in secrets if len(secret) > 5)
-    return Endpoint(kind, model, url, options, key, tuple(others), headers=headers, secrets=kept)
+    return Endpoint(kind, model, base_url(url), options, key, headers=headers, secrets=kept)
 
 
 def _expand(header: str, text: str, secrets: list[str]) -> str:
@@ -209,7 +199,7 @@ def check_openai(address: PolicyAddress, settings: object = None) -> None:
     endpoint(address)
 
 
-def find_base(url: str) -> str:
+def base_url(url: str) -> str:
     """The URL below which the API lies; without a path that is /v1. Raises BadAddress on what is no plain URL."""
     parts = urlsplit(url)
     try:

@@ -26,15 +26,14 @@ from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.encoding import decode_rollout, encode_prompt, remaining_tokens
 from vpo.servers.address import HOSTED, Endpoint
-from vpo.servers.replies import Failure, Reply, TokenCount, Unreadable, read_reply
-from vpo.servers.router import ReplicaLost
+from vpo.servers.replies import FailedReply, Reply, TokenCount, Unreadable, read_reply
 
-CHAT, TOKENS = "/chat/completions", "/completions"
+CHAT_PATH, TOKENS_PATH = "/chat/completions", "/completions"
 GIVING_IDS = ("vllm", "sglang")
 """Engines, by their name in the model list, that give token ids; others would refuse to be asked, or bill for it."""
 NO_KEY = "none"
 """Sent where the environment holds no key: servers of one's own mostly ask for none."""
-LIST_SECONDS, POST_SECONDS = 5.0, 300.0
+POST_SECONDS = 300.0
 LONG_PAUSE, LONGEST_PAUSE = 10.0, 120.0
 """Seconds of a pause that a server asks for which are worth a warning, and those that the client waits at most."""
 _CHANGES = 12
@@ -56,6 +55,10 @@ _MOST = re.compile(r"at most (\d[\d,]*) (?:completion|output)", re.IGNORECASE)
 _FILTERED = re.compile(r"content[_ ](?:filter|policy|management)|responsibleaipolicy", re.IGNORECASE)
 _SYSTEM = re.compile(r"\bsystem\b|\broles?\b|developer[_ ](?:role|message|prompt|instruction)", re.IGNORECASE)
 """In the refusal of a request that has a system message: templates and servers say it in many ways."""
+
+
+class ServerUnavailable(PolicyUnavailable):
+    """A request's fault that may pass, and that others need not meet: unreachable, failing, overloaded."""
 
 
 @dataclass(frozen=True)
@@ -135,25 +138,11 @@ class Server:
                 raise
         return reply
 
-    async def serves(self) -> bool:
-        """Whether the model can be asked now, as far as the server's list tells; a server without a list says nothing
-        against it."""
-        client = self._client.with_options(timeout=LIST_SECONDS, max_retries=0)
-        try:
-            body = json.loads(await client.get("/models", cast_to=str))
-            return self.endpoint.options.check == "off" or self.model in {card["id"] for card in body["data"]}
-        except openai.APIStatusError as error:
-            return error.status_code not in (502, 503, 504)  # of a proxy before one that is gone
-        except openai.APIError:
-            return False
-        except (ValueError, KeyError, TypeError):
-            return True
-
     async def post(self, path: str, body: dict[str, Any], *, root: bool = False) -> str:
         """What another route answers. root: not below the API's path. Raises openai.APIError."""
         client = self._client.with_options(timeout=POST_SECONDS, max_retries=1)
-        place = self.endpoint.url.removesuffix("/v1") if root else ""
-        return await client.post(place + path, body=body, cast_to=str)
+        base = self.endpoint.url.removesuffix("/v1") if root else ""
+        return await client.post(base + path, body=body, cast_to=str)
 
     async def close(self) -> None:
         await self._client.close()
@@ -168,22 +157,22 @@ class Server:
                 if self._fold_system(error, body):
                     continue
                 if error.status_code in _NOT_PARAMETERS or error.status_code >= 500:
-                    raise unavailable(error, self.endpoint) from None
+                    raise as_unavailable(error, self.endpoint) from None
                 if _FILTERED.search(words(error)):
                     return Reply(refused=True)
                 too_long = read_overflow(error)
                 if too_long is not None:
                     limit = self._shorten(too_long, limit, body[self._limit_name])
                 elif not self._change(error, body):
-                    raise unavailable(error, self.endpoint) from None
+                    raise as_unavailable(error, self.endpoint) from None
             except openai.APIError as error:
-                raise unavailable(error, self.endpoint) from None
+                raise as_unavailable(error, self.endpoint) from None
         raise PolicyUnavailable(
             f"{self.endpoint.url} refuses one parameter after another; is it an OpenAI-compatible server?"
         )
 
     async def _until_readable(self, body: dict[str, Any], prompt: Prompt, discarded: list[TokenCount]) -> Reply:
-        """One answer that can be read. Raises openai.APIError, ReplicaLost."""
+        """One answer that can be read. Raises openai.APIError, ServerUnavailable."""
         retries, fault = self.endpoint.options.retries, ""
         for attempt in range(retries + 1):
             try:
@@ -191,19 +180,19 @@ class Server:
             except Unreadable as error:
                 discarded.append(error.count)
                 fault = str(error)
-                status = error.status if isinstance(error, Failure) else None
+                status = error.status if isinstance(error, FailedReply) else None
                 lasting = status is not None and status not in _RETRIED and status < 500
-                if isinstance(error, Failure) and status is not None and (lasting or attempt == retries):
+                if isinstance(error, FailedReply) and status is not None and (lasting or attempt == retries):
                     raise fault_of(status, error.reason, self.endpoint, attempt + 1) from None
             if attempt < retries:
                 await asyncio.sleep(min(8.0, 0.5 * 2**attempt))
         text = f"{self.endpoint.url} returned an unreadable reply {retries + 1} times: {fault}; look at the server"
-        raise ReplicaLost(self.endpoint.hidden(text))
+        raise ServerUnavailable(self.endpoint.hidden(text))
 
     async def _post(self, body: dict[str, Any], prompt: Prompt) -> Reply:
         """One request. Raises Unreadable, openai.APIError."""
         # not by the library's types, because servers' extensions and mistakes are no part of them
-        text = await self._client.post(CHAT if self.text is None else TOKENS, body=body, cast_to=str)
+        text = await self._client.post(CHAT_PATH if self.text is None else TOKENS_PATH, body=body, cast_to=str)
         thinks = (body.get("chat_template_kwargs") or {}).get("enable_thinking") is not False
         reply = read_reply(read_json(text), len((prompt.system + prompt.user).encode()), thinks=thinks)
         self.reasons |= any(choice.reasoned for choice in reply.choices)
@@ -252,7 +241,7 @@ class Server:
 
         options = self.endpoint.options
         return openai.AsyncOpenAI(
-            **connection(self.endpoint),
+            **client_arguments(self.endpoint),
             timeout=options.timeout,
             max_retries=options.retries,
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [warn_of_pause]}),
@@ -405,7 +394,7 @@ def read_json(text: str) -> Any:
         raise Unreadable(f"what is no JSON: {redact_beginning(text, 80)!r}") from None
 
 
-def connection(endpoint: Endpoint) -> dict[str, Any]:
+def client_arguments(endpoint: Endpoint) -> dict[str, Any]:
     """How a client of the library reaches the server."""
     return {
         "api_key": endpoint.key or NO_KEY,
@@ -415,7 +404,7 @@ def connection(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
+def as_unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
     """The fault as one line that says what to do."""
     url, options = endpoint.url, endpoint.options
     if isinstance(error, openai.APIStatusError):
@@ -433,7 +422,7 @@ def unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
     else:
         text = f"{url}: {error}"
     lost = isinstance(error, openai.APIConnectionError)
-    return (ReplicaLost if lost else PolicyUnavailable)(endpoint.hidden(text))
+    return (ServerUnavailable if lost else PolicyUnavailable)(endpoint.hidden(text))
 
 
 def fault_of(status: int, reason: str, endpoint: Endpoint, attempts: int, pause: float = 0.0) -> PolicyUnavailable:
@@ -452,7 +441,7 @@ def fault_of(status: int, reason: str, endpoint: Endpoint, attempts: int, pause:
     else:
         text = f"{url} refuses the request: {status} {reason}"
     lost = status in (404, 429) or status >= 500
-    return (ReplicaLost if lost else PolicyUnavailable)(endpoint.hidden(text))
+    return (ServerUnavailable if lost else PolicyUnavailable)(endpoint.hidden(text))
 
 
 def _times(attempts: int) -> str:

@@ -10,6 +10,7 @@ and training from traces can use them. The weights are not here; vpo.servers.vll
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import struct
 import warnings
@@ -21,13 +22,12 @@ import numpy as np
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.policies.address import PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
 from vpo.policies.encoding import default_limit
 from vpo.servers.address import Endpoint, endpoint
-from vpo.servers.client import Capabilities, GroupRequest, Server, TokenText
-from vpo.servers.probe import probe_servers
+from vpo.servers.client import Capabilities, GroupRequest, Server, ServerUnavailable, TokenText
+from vpo.servers.probe import probe_server
 from vpo.servers.replies import NO_IDS, NO_LOGPROBS, Reply, ReplyChoice, TokenCount
-from vpo.servers.router import Replica, ReplicaLost, ReplicaRouter, together
 
 WHOLE_PROGRAM, REASONED = 4096, 32_768
 """Tokens of a reply if the user sets no limit: of a model that answers at once (OpenEvolve's default), and of one whose
@@ -35,15 +35,14 @@ reasoning counts too."""
 _WARM, _LONG = 0.5, 16
 """Temperature and length from which equal rollouts are no accident."""
 _SEEDS = (1 << 31) - (1 << 16)
-"""Seeds lie below it, so that those of a group's places stay positive in 32 bits."""
+"""Seeds lie below it, so that those of a group's rollouts stay positive in 32 bits."""
 _EMPTY = ReplyChoice("", "stop", NO_IDS, NO_LOGPROBS, 0)
 
 
 class ServedPolicy(Policy):
-    """A Policy over one server, or over several of one model.
+    """A Policy over a server.
 
     endpoint: where it is; version is its address without options
-    lost: which of its servers did not answer at the start
     text: of a model whose prompts are sent as token ids; None for chat
     """
 
@@ -55,13 +54,12 @@ class ServedPolicy(Policy):
         can: Capabilities,
         settings: PolicySettings,
         *,
-        lost: Sequence[bool] = (False,),
         text: TokenText | None = None,
     ) -> None:
         self.endpoint, self.version, self._can, self._text = endpoint, endpoint.version, can, text
         self.temperature, self.top_p, self.max_tokens = settings.temperature, settings.top_p, settings.max_tokens
         self.batch = settings.batch or 0
-        self.connect(endpoint, lost)
+        self.server = Server(endpoint, can, text)
         effort = endpoint.options.reasoning_effort
         self.traits = PolicyTraits(
             logprobs=can.logprobs,
@@ -73,17 +71,6 @@ class ServedPolicy(Policy):
         self._closed = self._warned = False
         self._answered = 0
 
-    def connect(self, endpoint: Endpoint, lost: Sequence[bool] = (False,)) -> None:
-        """Ask the servers of this endpoint from now on."""
-        self.servers = [Server(each, self._can, self._text) for each in endpoint.each()]
-        retries = endpoint.options.retries
-        self.router = ReplicaRouter(
-            [Replica(server.endpoint.url, server, lost=gone) for server, gone in zip(self.servers, lost, strict=True)],
-            self.revive,
-            tries=len(self.servers) * (retries + 1),
-            deadline=sum(min(8.0, 0.5 * 2**attempt) for attempt in range(retries)),
-        )
-
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
         """One list per prompt of `rollouts` Rollouts, in order. What a server's filter keeps back is an empty rollout.
         A request that fails although the server answers others is a rollout with a fault.
@@ -92,26 +79,16 @@ class ServedPolicy(Policy):
         """
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
-        if self._text is None and not self._limited and any(server.reasons for server in self.servers):
+        if self._text is None and not self._limited and self.server.reasons:
             self.max_tokens = max(self.max_tokens or 0, self._room(True))
         limit = self.max_tokens or default_limit(answers, self.prompt_format)
-        return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
+        return await gather_or_cancel([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
         if not self._closed:
             self._closed = True
-            await self.disconnect()
-
-    async def disconnect(self) -> None:
-        """Close the connections to the servers of now."""
-        await self.router.close()
-        for server in self.servers:
-            await server.close()
-
-    async def revive(self, server: Server) -> bool:
-        """Whether a server that was lost can be asked again."""
-        return await server.serves()
+            await self.server.close()
 
     def _room(self, reasons: bool) -> int:
         """Tokens of a reply if the user sets no limit: room rather than a target, as a reply ends by itself. At most
@@ -124,17 +101,16 @@ class ServedPolicy(Policy):
         request = GroupRequest(prompt, rollouts, first, limit, self.temperature, self.top_p)
         sampling = _Sampling()
         whole = Reply()
-        if rollouts > 1 and all(server.takes_n for server in self.servers):
+        if rollouts > 1 and self.server.takes_n:
             outcome = await self._request(sampling, request)
             if isinstance(outcome, PolicyUnavailable) or outcome.refused:
                 return self._rollouts([outcome] * rollouts, sampling)
             whole = outcome
             if len(whole.choices) + whole.failed < rollouts:
-                for server in self.servers:
-                    server.takes_n = False
+                self.server.takes_n = False
         missing = range(min(len(whole.choices), rollouts), rollouts)
-        singles = await together(
-            [self._request(sampling, replace(request, choices=1, seed=first + place)) for place in missing]
+        singles = await gather_or_cancel(
+            [self._request(sampling, replace(request, choices=1, seed=first + index)) for index in missing]
         )
         if not whole.choices:
             sampling.discarded.append(whole.count)
@@ -146,19 +122,11 @@ class ServedPolicy(Policy):
     async def _request(self, sampling: _Sampling, request: GroupRequest) -> Reply | PolicyUnavailable:
         """A reply, or why none came. Raises PromptTooLong."""
         before = self._answered
-
-        def complete(server: Server) -> Coroutine[Any, Any, Reply]:
-            return server.complete(request, sampling.discarded)
-
-        if len(self.servers) == 1:
-            completion = complete(self.servers[0])
-        else:
-            completion = self.router.ask(request.prompt, request.choices, complete)
         try:
-            reply = await completion
+            reply = await self.server.complete(request, sampling.discarded)
         except PolicyUnavailable as error:
             # a server that answers others is there: this request has had all its attempts, and is given up
-            sampling.lasting |= not isinstance(error, ReplicaLost) or self._answered == before
+            sampling.lasting |= not isinstance(error, ServerUnavailable) or self._answered == before
             return error
         self._answered += 1
         return reply
@@ -230,13 +198,23 @@ class _Sampling:
 
 
 def first_seed(seed: int, stream: int) -> int:
-    """The seed of a group's first place; the others count up from it."""
-    place = struct.pack("<qq", seed & (1 << 63) - 1, stream & (1 << 63) - 1)
-    return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") % _SEEDS
+    """The seed of a group's first rollout; the others count up from it."""
+    packed = struct.pack("<qq", seed & (1 << 63) - 1, stream & (1 << 63) - 1)
+    return int.from_bytes(hashlib.blake2b(packed, digest_size=8).digest(), "little") % _SEEDS
+
+
+async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """All results in order; the first exception cancels the others and is raised as it is."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def load_openai(address: PolicyAddress, settings: PolicySettings) -> ServedPolicy:
-    """The policy at a server, or at several, which are asked what they serve. Raises BadAddress in one line."""
-    place = endpoint(address)
-    can, lost = probe_servers(place.each(), settings.temperature, settings.top_p)
-    return ServedPolicy(place, can, settings, lost=lost)
+    """The policy at a server, which is asked what it serves. Raises BadAddress in one line."""
+    server = endpoint(address)
+    return ServedPolicy(server, probe_server(server, settings.temperature, settings.top_p), settings)

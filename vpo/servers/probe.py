@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import openai
@@ -13,73 +11,36 @@ import openai
 from problems.contract import BadAddress
 from vpo.servers.address import HOSTED, Endpoint
 from vpo.servers.client import (
-    CHAT,
+    CHAT_PATH,
     GIVING_IDS,
-    TOKENS,
+    TOKENS_PATH,
     Capabilities,
-    connection,
+    as_unavailable,
+    client_arguments,
     message,
     neutral_fields,
     read_json,
-    unavailable,
 )
 from vpo.servers.replies import Unreadable, read_reply, top_logprobs_in
 
 _SECONDS = 20.0
-_AT_ONCE = 32
+_OF_A_GATEWAY = (502, 503, 504)
+"""Status where a gateway answers and the server behind it does not."""
 _NAMES_SHOWN = 5
 _LIKELIEST = 8
 """Tokens whose distance is looked at; the one that was sampled comes on top where it is none of them."""
 _QUESTION = "Count to three."
 
 
-class Unreached(BadAddress):
-    """No server responds at a URL for now."""
-
-
-def probe_servers(
-    endpoints: Sequence[Endpoint], temperature: float, top_p: float, *, tokens: bool = False
-) -> tuple[Capabilities, list[bool]]:
-    """What all of these that answer can do, and which of them do not answer. Raises BadAddress where none does, where
-    one that does cannot be used, and where they are of different kinds.
+def probe_server(endpoint: Endpoint, temperature: float, top_p: float, *, tokens: bool = False) -> Capabilities:
+    """Ask. Raises BadAddress, one line, where the key is refused, the model is not served, or no server responds.
 
     tokens: whether prompts will be sent as token ids
     """
-
-    def ask(endpoint: Endpoint) -> Capabilities | Unreached:
-        try:
-            return probe_server(endpoint, temperature, top_p, tokens)
-        except Unreached as error:
-            return error
-
-    with ThreadPoolExecutor(min(len(endpoints), _AT_ONCE)) as threads:
-        answers = list(threads.map(ask, endpoints))
-    able = [answer for answer in answers if isinstance(answer, Capabilities)]
-    away = [answer for answer in answers if isinstance(answer, Unreached)]
-    if not able:
-        raise away[0]
-    if len({can.engine for can in able}) > 1:
-        kinds = ", ".join(sorted({can.engine or "unknown" for can in able}))
-        raise BadAddress(f"the servers of {endpoints[0].model} are of different kinds ({kinds}); name those of one")
-    for error in away:
-        warnings.warn(f"{error}; beginning with {len(able)} of {len(endpoints)} servers", stacklevel=2)
-    contexts = [can.context for can in able if can.context is not None]
-    shared = replace(
-        able[0],
-        with_ids=all(can.with_ids for can in able),
-        logprobs=all(can.logprobs for can in able),
-        context=min(contexts) if contexts else None,
-    )
-    return shared, [isinstance(answer, Unreached) for answer in answers]
-
-
-def probe_server(endpoint: Endpoint, temperature: float, top_p: float, tokens: bool) -> Capabilities:
-    """Ask. Raises BadAddress, one line, where the key is refused or the model is not served, and Unreached if no
-    server responds."""
     if not endpoint.key and endpoint.url == HOSTED and "Authorization" not in endpoint.headers:
         raise BadAddress(f"policy {endpoint.version!r} needs a key: set {endpoint.options.key}, or name a server: @URL")
     options = endpoint.options
-    with openai.OpenAI(**connection(endpoint), timeout=min(_SECONDS, options.timeout), max_retries=1) as client:
+    with openai.OpenAI(**client_arguments(endpoint), timeout=min(_SECONDS, options.timeout), max_retries=1) as client:
         card = _find_model(client, endpoint)
         if card is None:  # no list to be had: whether the model answers shows as well
             _complete(client, endpoint, {"max_tokens": 1} if options.reasoning_effort is None else {})
@@ -100,10 +61,9 @@ def _find_model(client: openai.OpenAI, endpoint: Endpoint) -> dict[str, Any] | N
     except openai.NotFoundError:
         return None
     except openai.APIError as error:
-        fault = _fault(error, endpoint)
-        if isinstance(error, openai.InternalServerError) and not isinstance(fault, Unreached):
+        if isinstance(error, openai.InternalServerError) and error.status_code not in _OF_A_GATEWAY:
             return None  # transformers serve fails at it without its hub's cache
-        raise fault from None
+        raise BadAddress(_why(error, endpoint)) from None
     except (Unreadable, KeyError, TypeError) as error:
         reason = str(error) if isinstance(error, Unreadable) else "no list of models"
         text = f"{endpoint.url} does not speak the OpenAI protocol: it answers {reason}"
@@ -120,20 +80,13 @@ def _find_model(client: openai.OpenAI, endpoint: Endpoint) -> dict[str, Any] | N
     )
 
 
-def _fault(error: openai.APIError, endpoint: Endpoint) -> BadAddress:
-    """Unreached where another server of the model might answer: this one is away, or a gateway before it says so."""
-    away = isinstance(error, openai.APIConnectionError)
-    away = away or (isinstance(error, openai.APIStatusError) and error.status_code in (502, 503, 504))
-    return (Unreached if away else BadAddress)(_why(error, endpoint))
-
-
 def _why(error: openai.APIError, endpoint: Endpoint) -> str:
     if isinstance(error, openai.APITimeoutError):
         return f"{endpoint.url} gives no answer within {_SECONDS:g} s; is the server ready?"
     if isinstance(error, openai.APIConnectionError):
         reason = str(error.__cause__ or error) or "connection failed"
         return endpoint.hidden(f"{endpoint.url} cannot be reached ({reason}); is the server running?")
-    return str(unavailable(error, endpoint)).replace(", then evo resume", "")
+    return str(as_unavailable(error, endpoint)).replace(", then evo resume", "")
 
 
 def _complete(client: openai.OpenAI, endpoint: Endpoint, body: dict[str, Any], tokens: bool = False) -> Any:
@@ -141,14 +94,14 @@ def _complete(client: openai.OpenAI, endpoint: Endpoint, body: dict[str, Any], t
     asked = {"prompt": _QUESTION} if tokens else {"messages": [{"role": "user", "content": _QUESTION}]}
     try:
         request = {"model": endpoint.model, **asked, **body}
-        found = read_json(client.post(TOKENS if tokens else CHAT, body=request, cast_to=str))
+        found = read_json(client.post(TOKENS_PATH if tokens else CHAT_PATH, body=request, cast_to=str))
         read_reply(found)
         return found
     except openai.BadRequestError as error:
         text = f"{endpoint.model} at {endpoint.url} cannot be asked: {message(error)}"
         raise BadAddress(endpoint.hidden(text)) from None
     except openai.APIError as error:
-        raise _fault(error, endpoint) from None
+        raise BadAddress(_why(error, endpoint)) from None
     except Unreadable as error:
         raise BadAddress(endpoint.hidden(f"{endpoint.url} does not speak the OpenAI protocol: {error}")) from None
 

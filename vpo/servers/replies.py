@@ -32,7 +32,7 @@ class Unreadable(Exception):
         self.count = count or TokenCount()
 
 
-class Failure(Unreadable):
+class FailedReply(Unreadable):
     """An error that the server, or one behind it, reports in place of a completion. status: as of HTTP, None if it
     names none"""
 
@@ -97,7 +97,7 @@ class Reply:
 
 
 def read_reply(body: Any, prompt_bytes: int = 0, *, thinks: bool = True) -> Reply:
-    """A completion's JSON. Raises Unreadable where it is none, and Failure for an error in its place, or in that of
+    """A completion's JSON. Raises Unreadable where it is none, and FailedReply for an error in its place, or in that of
     every choice.
 
     prompt_bytes: length of the prompt, from which its tokens are estimated if the server counts none
@@ -105,14 +105,14 @@ def read_reply(body: Any, prompt_bytes: int = 0, *, thinks: bool = True) -> Repl
     """
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         if error := body.get("error") if isinstance(body, dict) else None:
-            raise Failure(error, _safe_count(body))
+            raise FailedReply(error, _safe_count(body))
         raise Unreadable(f"no choices in {redact_beginning(str(body), 100)!r}", _safe_count(body))
     try:
         count = _count(body)
         given = sorted(body["choices"], key=lambda choice: int(choice.get("index", 0)))
         choices = [choice for choice in given if not _failed(choice)]
         if given and not choices:
-            raise Failure(body.get("error") or given[0].get("error") or "the reply ended by an error", count)
+            raise FailedReply(body.get("error") or given[0].get("error") or "the reply ended by an error", count)
         ids = [_ids(choice.get("token_ids")) for choice in choices]
         prompt_ids = _ids(body.get("prompt_token_ids") or (choices[0].get("prompt_token_ids") if choices else None))
         texts = [_texts(choice) for choice in choices]
@@ -221,7 +221,7 @@ def logprobs_in(choice: Mapping[str, Any]) -> npt.NDArray[np.float32]:
 
 
 def top_logprobs_in(body: Mapping[str, Any]) -> dict[str, float]:
-    """The likeliest tokens at the first place with their log-probabilities; the one sampled may be among them."""
+    """The likeliest first tokens with their log-probabilities; the one sampled may be among them."""
     logprobs = body["choices"][0].get("logprobs") or {}
     if "top_logprobs" in logprobs:
         return {str(token): float(value) for token, value in logprobs["top_logprobs"][0].items()}
@@ -238,4 +238,4 @@ def _split_tokens(total: int, lengths: list[int]) -> list[int]:
     count = len(lengths)
     if all(lengths) or not count:
         return lengths
-    return [total // count + (place < total % count) for place in range(count)]
+    return [total // count + (index < total % count) for index in range(count)]

@@ -1,7 +1,7 @@
-"""vLLM as a policy that can be trained: `vllm:ID` starts `vllm serve` as a child process, `vllm:ID@URL,URL` asks
-servers that run already. Both are sampled with token ids, in the prompt format of ID's checkpoint.
+"""vLLM as a policy that can be trained: `vllm:ID` starts `vllm serve` as a child process, `vllm:ID@URL` asks a server
+that runs already. Both are sampled with token ids, in the prompt format of ID's checkpoint.
 
-New weights are a LoRA adapter that the servers load under a name of its own, or a checkpoint over which the child is
+New weights are a LoRA adapter that the server loads under a name of its own, or a checkpoint over which the child is
 started again. That vLLM calls it done is no evidence: it was seen to answer OK over wrong weights. Whoever trains
 beside a search compares log-probabilities before anything is sampled (evo.training.colocated).
 
@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,10 +54,9 @@ from vpo.policies.encoding import (
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.hub import only_cached
 from vpo.servers.address import Endpoint, VllmOptions, make_endpoint, split_model
-from vpo.servers.client import TOKENS, Capabilities, Server, TokenText, message, unavailable
+from vpo.servers.client import TOKENS_PATH, Capabilities, Server, ServerUnavailable, TokenText, as_unavailable, message
 from vpo.servers.policy import ServedPolicy
-from vpo.servers.probe import probe_servers
-from vpo.servers.router import ReadWriteLock, ReplicaLost, gather_available
+from vpo.servers.probe import probe_server
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -168,12 +167,39 @@ class VllmServer:
                 self._process.wait()
 
 
+class ReadWriteLock:
+    """Who may use a server now: many samplers together (`read`), or one trainer alone (`write`), for which new samplers
+    wait."""
+
+    def __init__(self) -> None:
+        self._turn, self._idle, self._readers = asyncio.Lock(), asyncio.Event(), 0
+        self._idle.set()
+
+    @contextlib.asynccontextmanager
+    async def read(self) -> AsyncIterator[None]:
+        async with self._turn:
+            self._readers += 1
+            self._idle.clear()
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._idle.set()
+
+    @contextlib.asynccontextmanager
+    async def write(self) -> AsyncIterator[None]:
+        async with self._turn:  # held while it waits for those who sample, so that no more begin
+            await self._idle.wait()
+            yield
+
+
 class VllmPolicy(ServedPolicy, TrainablePolicy):
     """A TrainablePolicy over vLLM.
 
     name: ID of the address; model: its hub id or directory
-    folder: for adapters and checkpoints, which the servers see too; None where they take none
-    child: the server that was started here, None for servers that run elsewhere
+    folder: for adapters and checkpoints, which the server sees too; None where it takes none
+    child: the server that was started here, None for one that runs elsewhere
     """
 
     def __init__(
@@ -186,11 +212,10 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         name: str,
         model: str,
         *,
-        lost: Sequence[bool] = (False,),
         folder: Path | None,
         child: VllmServer | None = None,
     ) -> None:
-        super().__init__(endpoint, can, settings, lost=lost, text=text)
+        super().__init__(endpoint, can, settings, text=text)
         self.prompt_format, self.tokenizer, self.context = text.prompt_format, text.tokenizer, text.context
         whole = child is not None and options.lora_rank is None
         self.traits = replace(
@@ -208,7 +233,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         async with self._lock.read():
             try:
                 return await super().sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
-            except ReplicaLost as error:
+            except ServerUnavailable as error:
                 if self._child is not None and (gone := await asyncio.to_thread(self._child.gone, 2.0)):
                     raise PolicyUnavailable(f"{self.version}: {gone}; evo resume starts it again") from error
                 raise
@@ -235,20 +260,19 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
                 raise PolicyUnavailable(f"{self.version} is closed")
             sleeps = self._child is not None and self._options.sleep == "on"
             if sleeps:
-                await self._post_all("/sleep?level=1", {}, root=True)
+                await self._post("/sleep?level=1", {}, root=True)
             try:
                 return await asyncio.to_thread(work)
             finally:
                 if sleeps:
-                    await self._post_all("/wake_up", {}, root=True)
+                    await self._post("/wake_up", {}, root=True)
 
     async def update(self, weights: Mapping[str, Any] | Path, version: str) -> None:
         """Sample from these weights from now on: of the whole model, over which the child is started again, or the
-        directory of an adapter, which every server that answers loads. Servers that do not answer load it before they
-        are asked again.
+        directory of an adapter, which the server loads.
 
-        Raises ValueError where they do not fit; PolicyUnavailable where no server takes them, or one that answers does
-        not. An adapter from before then stays.
+        Raises ValueError where they do not fit; PolicyUnavailable where the server does not take them. An adapter from
+        before then stays.
         """
         takes = self.traits.weights
         if self._folder is None or (takes == "adapter") is not isinstance(weights, Path):
@@ -258,7 +282,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
             try:
                 if isinstance(weights, Path):
                     await asyncio.to_thread(shutil.copytree, weights, folder)
-                    await gather_available([load_adapter_at(server, folder) for server in self.servers])
+                    await load_adapter_at(self.server, folder)
                 else:
                     await self._restart(weights, folder, version)
             except BaseException:
@@ -266,16 +290,15 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
                 raise
             self._loaded = folder
             if takes == "adapter":
-                for server in self.servers:
-                    server.model = folder.name
+                self.server.model = folder.name
             await self._drop(before)
         self.version = version
 
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
-        """(T,) nats for each rollout's tokens, at temperature 1, by every server that answers."""
+        """(T,) nats for each rollout's tokens, at temperature 1, by the server: a list of one."""
         rows = rows_to_score(rollouts)
         async with self._lock.write():
-            return await gather_available([score(server, rows) for server in self.servers])
+            return [await score_rows(self.server, rows)]
 
     async def close(self) -> None:
         """Let go of the adapter, and end the child. Safe to call twice."""
@@ -286,28 +309,19 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
                 await asyncio.to_thread(self._child.close)
                 temp_dirs.release(str(self._folder))
 
-    async def revive(self, server: Server) -> bool:
-        """Whether a server that was lost can be asked again, its adapter loaded once more."""
-        try:
-            if self.traits.weights == "adapter" and self._loaded is not None:
-                await load_adapter_at(server, self._loaded)
-        except PolicyUnavailable:
-            return False
-        return await server.serves()
-
     async def _drop(self, folder: Path | None) -> None:
         """Let go of what is not sampled from any more. A server that does not unload an adapter is left with it."""
         if folder is not None:
             if self.traits.weights == "adapter":
                 with contextlib.suppress(PolicyUnavailable):
-                    await self._post_all("/unload_lora_adapter", {"lora_name": folder.name})
+                    await self._post("/unload_lora_adapter", {"lora_name": folder.name})
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _post_all(self, path: str, body: dict[str, Any], *, root: bool = False) -> None:
+    async def _post(self, path: str, body: dict[str, Any], *, root: bool = False) -> None:
         try:
-            await asyncio.gather(*(server.post(path, body, root=root) for server in self.servers))
+            await self.server.post(path, body, root=root)
         except openai.APIError as error:
-            raise unavailable(error, self.endpoint) from None
+            raise as_unavailable(error, self.endpoint) from None
 
     async def _restart(self, weights: Mapping[str, Any], folder: Path, version: str) -> None:
         """Start the child again over a checkpoint of these weights."""
@@ -321,14 +335,13 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
             return child
 
         self._child = await asyncio.to_thread(restart)
-        await self.disconnect()
+        await self.server.close()
         self.endpoint = replace(self.endpoint, url=self._child.url, key=self._child.key)
-        self.connect(self.endpoint)
+        self.server = Server(self.endpoint, self._can, self._text)
 
 
 async def load_adapter_at(server: Server, folder: Path) -> None:
-    """Have a server load the adapter of a directory, under the directory's name. Raises PolicyUnavailable: ReplicaLost
-    if the server does not respond."""
+    """Have a server load the adapter of a directory, under the directory's name. Raises PolicyUnavailable."""
     url = server.endpoint.url
     try:
         body = {"lora_name": folder.name, "lora_path": str(folder)}
@@ -348,23 +361,25 @@ async def load_adapter_at(server: Server, folder: Path) -> None:
             )
         raise PolicyUnavailable(server.endpoint.hidden(text)) from None
     except openai.APIError as error:
-        raise unavailable(error, server.endpoint) from None
+        raise as_unavailable(error, server.endpoint) from None
 
 
-async def score(server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]]) -> list[npt.NDArray[np.float32]]:
+async def score_rows(
+    server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]]
+) -> list[npt.NDArray[np.float32]]:
     """(T,) nats, at temperature 1, of the last T of each row's token ids. rows: (token ids, T)
 
-    Raises ReplicaLost, PolicyUnavailable.
+    Raises PolicyUnavailable.
     """
     scored = []
     for ids, length in rows:
         body = {"model": server.model, "prompt": ids.tolist(), "max_tokens": 1, "prompt_logprobs": 0}
         try:
-            reply = json.loads(await server.post(TOKENS, body))
+            reply = json.loads(await server.post(TOKENS_PATH, body))
             steps = reply["choices"][0]["prompt_logprobs"][len(ids) - length :]
             values = [step[str(token)]["logprob"] for step, token in zip(steps, ids[-length:].tolist(), strict=True)]
         except openai.APIError as error:
-            raise unavailable(error, server.endpoint) from None
+            raise as_unavailable(error, server.endpoint) from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
             text = (
                 f"{server.endpoint.url} gives no log-probabilities of a prompt ({type(error).__name__}), which prove "
@@ -490,35 +505,35 @@ def write_weights(weights: Mapping[str, Any], source: str, dtype: str | None, fo
 
 def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
     """What can be told before the server begins. Raises BadAddress if there is no such model."""
-    _, urls = split_model(address)
+    _, url = split_model(address)
     options, (model, _) = address.own_options(VllmOptions), find_model(address)
     if settings.dtype is not None and settings.dtype not in _DTYPES:
         raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
     if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
         raise BadAddress(f"device {settings.device!r} cannot be used: vLLM policies run on cpu, cuda or cuda:N")
-    if urls and options.lora_rank:
+    if url and options.lora_rank:
         raise BadAddress(f"policy {address.plain!r}: lora_rank is for a server that is started here; use ?adapters=DIR")
-    if not urls and (options.served or options.adapters):
-        raise BadAddress(f"policy {address.plain!r}: served and adapters are for servers that the address names: @URL")
+    if not url and (options.served or options.adapters):
+        raise BadAddress(f"policy {address.plain!r}: served and adapters are for a server that the address names: @URL")
     if not Path(model).is_dir():
         only_cached(model)
 
 
 def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
-    """The policy of a server that is started, or of servers that run. Raises BadAddress in one line, PolicyUnavailable
+    """The policy of a server that is started, or of one that runs. Raises BadAddress in one line, PolicyUnavailable
     where the server that is started ends or runs out of memory as it loads."""
     check_vllm(address, settings)
-    (name, urls), options = split_model(address), address.own_options(VllmOptions)
+    (name, url), options = split_model(address), address.own_options(VllmOptions)
     model, adapters = find_model(address)
-    if urls:
+    if url:
         text, temperature = load_text(model, options.context, address.plain)
-        endpoint = make_endpoint("vllm", options.served or name, urls, options)
-        can, lost = probe_servers(endpoint.each(), settings.temperature, settings.top_p, tokens=True)
+        endpoint = make_endpoint("vllm", options.served or name, url, options)
+        can = probe_server(endpoint, settings.temperature, settings.top_p, tokens=True)
         text.context = min(text.context, (can.context or text.context + 1) - 1)
         folder = None if options.adapters is None else user_path(options.adapters).absolute()
-        policy = VllmPolicy(endpoint, can, settings, options, text, name, model, lost=lost, folder=folder)
+        policy = VllmPolicy(endpoint, can, settings, options, text, name, model, folder=folder)
     else:
-        prints = [fingerprint(model, read_config(model)), *map(fingerprint, adapters)]
+        prints = [fingerprint(model, read_model_config(model)), *map(fingerprint, adapters)]
         folder = Path(temp_dirs.make("vllm"))
         try:
             if adapters:
@@ -540,7 +555,7 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
     return policy
 
 
-def read_config(model: str) -> Any:
+def read_model_config(model: str) -> Any:
     """The config of a model. Raises BadAddress."""
     from transformers import AutoConfig
 
@@ -555,7 +570,7 @@ def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, fl
     """
     from transformers import AutoTokenizer, GenerationConfig
 
-    config = read_config(model)
+    config = read_model_config(model)
     with without_bars(), refuse_foreign(name):
         tokenizer = AutoTokenizer.from_pretrained(model)
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from problems.contract import BadAddress
-from vpo.policies.checkpoint import NEEDS_PEFT, Adapted, adapts_tied_embeddings, without_peft_warnings
+from vpo.policies.checkpoint import NEEDS_PEFT, Adapted, without_peft_warnings
 from vpo.training.config import LoraSettings
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> PreTrainedModel:
     """The model with a fresh adapter, drawn from `seed`, whose weights alone are trained. Raises BadAddress where peft
-    is missing, the model has no such layer, or the adapter could not be merged into it."""
+    is missing, or the model has no layer that takes an adapter."""
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -28,20 +28,15 @@ def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> P
     config = LoraConfig(
         r=settings.lora_rank,
         lora_alpha=settings.lora_alpha,  # type: ignore[arg-type]  # any number will do
-        target_modules=settings.lora_targets or "all-linear",
+        target_modules="all-linear",
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(), without_peft_warnings():
         torch.manual_seed(seed)
         try:
             adapted = cast("PreTrainedModel", get_peft_model(model, config))
-        except ValueError as error:  # a name that is no layer, or one that takes no adapter
-            raise BadAddress(f"lora_targets {', '.join(settings.lora_targets)}: {error}") from error
-    if adapts_tied_embeddings(model):
-        raise BadAddress(
-            f"lora_targets {', '.join(settings.lora_targets)}: the model reads and predicts tokens by one matrix, and "
-            "an adapter of one use would change both when it is merged; leave out lm_head and embed_tokens"
-        )
+        except ValueError as error:
+            raise BadAddress(f"policy {model.name_or_path}: its linear layers take no adapter: {error}") from error
     return adapted
 
 

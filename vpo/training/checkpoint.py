@@ -27,11 +27,11 @@ from vpo.training.examples import ExampleGroup
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-STATE = "trainer.pt"
+TRAINER_STATE = "trainer.pt"
 ADAPTER_FOLDER = "adapter"
 """Within a checkpoint: only the LoRA adapter, which is loaded over the base that it names."""
-PROBE_TOKENS = 32
-TOLERANCE, ROUNDED_TOLERANCE = 0.01, 0.3
+_PROBE_TOKENS = 32
+_TOLERANCE, ROUNDED_TOLERANCE = 0.01, 0.3
 """Mean nats by which a saved policy may differ from the trained one: in float32, and where an adapter is merged into
 weights of 16 bits."""
 LEAST_ROOM = 1 << 16
@@ -58,15 +58,15 @@ def save_checkpoint(
     check: compare what was written with the model, before it takes its place (check_saved). Raises TrainingStopped
     """
 
-    def write(place: Path) -> None:
-        _write(model, tokenizer, place, card, trained)
+    def write(target: Path) -> None:
+        _write(model, tokenizer, target, card, trained)
         if has_adapter(model):
-            save_adapter(model, place / ADAPTER_FOLDER)
-            _describe(place / ADAPTER_FOLDER, card, {**(trained or {}), "format": named_prompt_format(model.config)})
+            save_adapter(model, target / ADAPTER_FOLDER)
+            _describe(target / ADAPTER_FOLDER, card, {**(trained or {}), "format": named_prompt_format(model.config)})
         if state is not None:
-            torch.save(dict(state), place / STATE)
+            torch.save(dict(state), target / TRAINER_STATE)
         if check:
-            check_saved(model, place)
+            check_saved(model, target)
 
     replace_directory(Path(folder), write)
 
@@ -78,7 +78,7 @@ def check_saved(model: PreTrainedModel, folder: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     embeddings: Any = model.get_input_embeddings()
-    ids = torch.from_numpy(np.random.default_rng(0).integers(0, len(embeddings.weight), (1, PROBE_TOKENS)))
+    ids = torch.from_numpy(np.random.default_rng(0).integers(0, len(embeddings.weight), (1, _PROBE_TOKENS)))
 
     def logprobs(of: PreTrainedModel) -> torch.Tensor:
         return of(input_ids=ids.to(of.device), use_cache=False).logits.float().log_softmax(-1).cpu()
@@ -89,7 +89,7 @@ def check_saved(model: PreTrainedModel, folder: Path) -> None:
         if has_adapter(model):
             yield "adapter", load_adapter(drop_adapter(model), str(folder / ADAPTER_FOLDER))
 
-    ours, tolerance = logprobs(model), TOLERANCE if model.dtype == torch.float32 else ROUNDED_TOLERANCE
+    ours, tolerance = logprobs(model), _TOLERANCE if model.dtype == torch.float32 else ROUNDED_TOLERANCE
     for name, policy in saved():
         policy.eval()
         try:
@@ -107,7 +107,7 @@ def check_saved(model: PreTrainedModel, folder: Path) -> None:
 def load_state(folder: str | Path) -> dict[str, Any]:
     """What save_checkpoint was given as state. Raises FileNotFoundError where the folder holds none, BadAddress in one
     line where it cannot be read."""
-    file = Path(folder) / STATE
+    file = Path(folder) / TRAINER_STATE
     try:
         state = torch.load(file, weights_only=True)
     except FileNotFoundError:
@@ -148,11 +148,11 @@ def _describe(folder: Path, card: str, trained: Mapping[str, Any] | None) -> Non
         write_trained(folder, trained)
 
 
-def _is_full(error: Exception, place: Path) -> bool:
+def _is_full(error: Exception, target: Path) -> bool:
     """Whether writing into a folder failed for want of room there."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return "os error 28" in str(error) or shutil.disk_usage(place).free < LEAST_ROOM
+    return "os error 28" in str(error) or shutil.disk_usage(target).free < LEAST_ROOM
 
 
 def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:

@@ -7,30 +7,22 @@ them: it can be passed wherever a part is wanted.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from problems.address import did_you_mean
-from problems.retired import refuse_retired
 from vpo.advantage import METHODS
 from vpo.policies.prompt_formats import is_token_format
-from vpo.scalarize import Sampler
+from vpo.scalarize import WeightSampler
 
-Aggregation = Literal["token", "sequence"]
 Precision = Literal["auto", "fp32", "bf16"]
 IMPROVE = "improve"
 """The method of examples: maximum likelihood of what improved on its parent in stored searches. It estimates no
 advantages."""
 
 
-def _refuse_retired(value: object) -> object:
-    if isinstance(value, str):
-        refuse_retired(value)
-    return value
-
-
-Reward = Annotated[Literal["value", "solve"], BeforeValidator(_refuse_retired)]
+RewardKind = Literal["value", "solve"]
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
 
@@ -50,7 +42,7 @@ class EstimationSettings(_Settings):
     method: str = Field("vpo", description="The method: a row of the table of methods (vpo, grpo, ...).")
     weightings: int = Field(100, ge=1, description="Random weightings per group (K).")
     alpha: float = Field(1.0, gt=0.0, description="The concentration of the scalarizations' Dirichlet distribution.")
-    sampler: Sampler = Field("sobol", description="How scalarizations are drawn.")
+    sampler: WeightSampler = Field("sobol", description="How scalarizations are drawn.")
     pass_at: int = Field(
         0,
         ge=0,
@@ -60,7 +52,6 @@ class EstimationSettings(_Settings):
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        refuse_retired(method)
         if method not in METHODS and method != IMPROVE:
             raise ValueError(
                 f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, {IMPROVE}"
@@ -77,20 +68,17 @@ class Estimation(EstimationSettings):
     """
 
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
-    reward: Reward = "value"
+    reward: RewardKind = "value"
 
 
 class LossSettings(_Settings):
-    """How far a step may go, and what holds it back.
+    """What holds a step back.
 
-    clip_low, clip_high: PPO's bounds (arXiv 1707.06347); unequal ones are DAPO's clip-higher (arXiv 2503.14476)
     kl: of the k3 estimate of KL(policy || reference); 0 needs no reference
-    truncate: None compares with the behaviour policy directly; a number C compares with the policy at the start of the
-        step and weights every token by min(C, start / behaviour), truncated importance sampling for stale data
+    truncate: None clips the ratio policy / behaviour; a number C weights every token by min(C, policy / behaviour)
+        instead, truncated importance sampling for stale data
     """
 
-    clip_low: float = Field(0.2, gt=0.0, lt=1.0, description="Clip the policy ratio at 1 - clip_low.")
-    clip_high: float = Field(0.2, gt=0.0, description="Clip the policy ratio at 1 + clip_high.")
     kl: float = Field(1e-3, ge=0.0, description="The weight of KL(policy || start) in training.")
     truncate: float | None = Field(
         None, gt=0.0, description="The cap of truncated importance weights for stale rollouts."
@@ -101,20 +89,23 @@ class LossConfig(LossSettings):
     """What policy_loss takes.
 
     trust: with `truncate`, a token whose policy / behaviour has left the clip's bounds in its advantage's direction
-        teaches nothing more: the clip then holds over all steps on the same data, and not within each step alone
+        teaches nothing more
     """
 
     trust: bool = False
 
 
 class LoraSettings(_Settings):
-    """A low-rank adapter instead of full fine-tuning (needs peft)."""
+    """A low-rank adapter of all linear layers instead of full fine-tuning (needs peft)."""
 
     lora_rank: int = Field(0, ge=0, description="Train a LoRA adapter of this rank instead of all weights.")
     lora_alpha: float = Field(16.0, gt=0.0, description="The adapter's scale, which is divided by its rank.")
-    lora_targets: list[str] = Field(
-        default_factory=list, description="Modules that the adapter changes; default: all linear layers."
-    )
+
+
+_CONSTANTS: dict[str, object] = {
+    **{"aggregation": "token", "clip_low": 0.2, "clip_high": 0.2, "grad_clip": 1.0},
+    **{"epochs": 1, "minibatches": 1, "lora_targets": [], "shared_prefix": None},
+}
 
 
 class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
@@ -132,20 +123,19 @@ class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
         "constant", description="The schedule of the learning rate."
     )
     warm_up: int = Field(0, ge=0, description="Steps over which the learning rate rises.")
-    aggregation: Aggregation = Field("token", description="What the loss is a mean over.")
-    grad_clip: float = Field(1.0, gt=0.0, description="The largest norm of the gradient.")
-    epochs: int = Field(1, ge=1, description="Passes over a step's groups.")
-    minibatches: int = Field(1, ge=1, description="Optimiser steps per pass.")
     token_budget: int = Field(16384, ge=1, description="Padded tokens per micro-batch at most, which bounds memory.")
     precision: Precision = Field(
         "auto", description="The precision of products; auto: bf16 if the processor is fast in it."
     )
-    shared_prefix: bool | None = Field(
-        None,
-        description="Run a group's prompt once instead of once per rollout. By default: yes on a CPU; on a GPU what "
-        "is faster on the first micro-batch.",
-    )
     gradient_checkpointing: bool = Field(False, description="Recompute activations: less memory, more time.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_constants(cls, values: object) -> object:
+        """Stored settings name what has become a constant since."""
+        if not isinstance(values, dict):
+            return values
+        return {key: value for key, value in values.items() if key not in _CONSTANTS or value != _CONSTANTS[key]}
 
     @property
     def has_reference(self) -> bool:
@@ -157,13 +147,10 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
     """Everything that a trainer is made with: the user's settings, and what its caller decides.
 
     steps: where the schedule ends; "constant" does not need it
-    attention: implementation while training; None keeps the model's own, but takes "eager" on a CPU for a small model,
-        which makes it twice as fast as the fused kernel's backward, and for few tokens
     max_staleness: groups sampled by a policy more than this many versions old are dropped and counted; None keeps all
     """
 
     steps: int | None = Field(None, ge=1)
-    attention: str | None = None
     max_staleness: int | None = Field(None, ge=0)
 
     @model_validator(mode="after")
@@ -174,7 +161,7 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
 
     @classmethod
     def of(cls, settings: TrainerSettings, **decided: object) -> TrainConfig:
-        """The user's settings with what the caller decides: seed, reward, steps, max_staleness, trust, attention."""
+        """The user's settings with what the caller decides: seed, reward, steps, max_staleness, trust."""
         return cls.model_validate({**settings.model_dump(include=set(TrainerSettings.model_fields)), **decided})
 
     @property

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS, GroupRewards, advantages, whitening
 from vpo.scalarize import Bools, Floats, dirichlet_weights, reachable_goals, with_floor
-from vpo.training.config import Aggregation, Estimation
+from vpo.training.config import Estimation
 
 
 @dataclass(frozen=True)
@@ -165,20 +165,3 @@ def whiten(groups: Sequence[ExampleGroup], tokens: float) -> list[ExampleGroup]:
         )
         for group in groups
     ]
-
-
-def token_weights(groups: Sequence[ExampleGroup], aggregation: Aggregation, total: float) -> list[list[float]]:
-    """What one token of each rollout weighs in the batch's mean, by group and rollout.
-
-    token: 1 / total, every token alike (DAPO, and VPO's own setting). sequence: 1 / (T x total), every rollout alike,
-    as GRPO was first written.
-    total: tokens, or rollouts, of the whole optimiser step (batch_total)
-    """
-    if aggregation == "token":
-        return [[1.0 / total] * len(group.examples) for group in groups]
-    return [[1.0 / (len(example.token_ids) * total) for example in group.examples] for group in groups]
-
-
-def batch_total(groups: Sequence[ExampleGroup], aggregation: Aggregation) -> int:
-    """What token_weights divides by: tokens or rollouts."""
-    return sum(group.tokens if aggregation == "token" else len(group.examples) for group in groups)

@@ -21,7 +21,7 @@ import torch
 from transformers import DynamicCache
 
 from vpo.hf.cache import accepted, cache_argument, keeps_all_columns
-from vpo.hf.decoding import differences, find_decoding, in_float32, some_tokens
+from vpo.hf.decoding import find_decoding, in_float32, logprob_differences, some_tokens
 from vpo.hf.sampling import mask_forbidden
 from vpo.policies.encoding import grammar_of, named_prompt_format
 from vpo.training.examples import Example, ExampleGroup
@@ -63,7 +63,7 @@ class Packed:
         return [ids[mask].astype(np.int32) for ids, mask in rows]
 
 
-def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu") -> Packed:
+def pack_groups(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu") -> Packed:
     """Put groups into one micro-batch."""
     rows = [(b, example.token_ids) for b, group in enumerate(groups) for example in group.examples]
     prompts, prompt_mask = _padded([group.prompt_ids for group in groups], last=1)
@@ -150,12 +150,12 @@ def _try_padding(model: PreTrainedModel) -> bool:
         )
         for prompt, lengths in ((5, (6, 2)), (29, (3, 7, 1)))
     ]
-    packed = pack(groups, model.device)
+    packed = pack_groups(groups, model.device)
     try:
         with torch.no_grad(), in_float32(model):
             apart = _apart_logits(model, packed)[packed.mask]
             forms = (form(model, packed)[packed.mask] for form in (_shared_logits, _plain_logits))
-            return all(float(differences(logits, apart).max()) <= decoding.tolerance for logits in forms)
+            return all(float(logprob_differences(logits, apart).max()) <= decoding.tolerance for logits in forms)
     except torch.OutOfMemoryError:
         raise
     except Exception:  # a foreign model can do anything

@@ -46,7 +46,7 @@ def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedMod
 def make_optimizer(
     parameters: Sequence[torch.nn.Parameter], config: TrainConfig, device: str
 ) -> tuple[torch.optim.AdamW, LambdaLR]:
-    """AdamW over these parameters, with weight decay on matrices alone, and its schedule, which counts updates.
+    """AdamW over these parameters, with weight decay on matrices alone, and its schedule.
 
     device: the type of the device that holds them ("cpu", "cuda", ...)
     """
@@ -59,9 +59,8 @@ def make_optimizer(
         betas=config.betas,
         fused=device in ("cpu", "cuda"),
     )
-    updates = config.epochs * config.minibatches
     name = "constant_with_warmup" if config.schedule == "constant" else config.schedule
-    return optimizer, get_scheduler(name, optimizer, config.warm_up * updates, config.steps and config.steps * updates)
+    return optimizer, get_scheduler(name, optimizer, config.warm_up, config.steps)
 
 
 def uses_bf16_autocast(precision: Precision, device: str) -> bool:
@@ -94,11 +93,8 @@ of 740 with four of up to 139, 9 million scores: the same."""
 
 
 def _training_attention(model: PreTrainedModel, config: TrainConfig, packed: Packed | None) -> str | None:
-    """The implementation to train with: the configured one; on a CPU "eager" for few tokens; else
-    None, which keeps the model's own."""
-    if config.attention is not None or model.device.type != "cpu":
-        return config.attention
-    if packed is None or config.gradient_checkpointing:
+    """The implementation to train with: on a CPU "eager" for few tokens, else None, which keeps the model's own."""
+    if model.device.type != "cpu" or packed is None or config.gradient_checkpointing:
         return None
     heads = getattr(model.config.get_text_config(), "num_attention_heads", None)
     return "eager" if heads is not None and packed.scores * heads <= _FEW_SCORES else None

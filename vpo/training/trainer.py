@@ -3,12 +3,10 @@
 Comments number the phases of a step:
 1. Stale groups are left out.
 2. Groups become examples with advantages (examples).
-3. The policy at the start of the step is recorded, if the loss needs it.
-4. The batch is cut into minibatches, with one update each.
-5. Micro-batches go through the model (forward) and the loss (loss); their gradients add up and are clipped.
-6. A loss that is not finite stops everything, with the batch saved, before the weights are touched.
-7. AdamW moves the weights.
-8. The new version gets its name.
+3. Micro-batches go through the model (forward) and the loss (loss); their gradients add up and are clipped.
+4. A loss that is not finite stops everything, with the batch saved, before the weights are touched.
+5. AdamW moves the weights.
+6. The new version gets its name.
 
 The model is the caller's: a policy that samples from the same object samples with the new weights after `step`.
 """
@@ -17,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -38,13 +35,11 @@ from vpo.training.examples import (
     Example,
     ExampleGroup,
     FindGoal,
-    batch_total,
     counted_fitness,
     example_groups,
-    token_weights,
 )
-from vpo.training.forward import Packed, can_pad, completion_logprobs, pack
-from vpo.training.loss import METRICS, policy_loss
+from vpo.training.forward import Packed, can_pad, completion_logprobs, pack_groups
+from vpo.training.loss import LOSS_METRICS, policy_loss
 from vpo.training.optimizer import (
     make_optimizer,
     make_trainable,
@@ -56,8 +51,8 @@ from vpo.training.optimizer import (
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Batch = list[tuple[ExampleGroup, Sequence[float]]]
-"""A micro-batch: groups with their rollouts' token weights."""
+GRAD_CLIP = 1.0
+"""The largest norm of the gradient, as in VPO (arXiv 2605.22817)."""
 LEAST_BUDGET = 256
 """Tokens of a micro-batch to which one that does not fit into memory is halved at most."""
 
@@ -91,10 +86,8 @@ class PolicyTrainer:
         self.steps, self._budget = 0, config.token_budget
         self.versions = [version]
         self.model = model = make_trainable(model, config)
-        can_share = can_pad(model) and not config.gradient_checkpointing
-        # on a CPU a shared prompt takes a half to a quarter of the time
-        preferred = True if config.shared_prefix is None and model.device.type == "cpu" else config.shared_prefix
-        self._shares = preferred if can_share else False
+        # on a CPU a shared prompt takes a half to a quarter of the time, on a GPU about half (bench/results/gpu.md)
+        self.shares = can_pad(model) and not config.gradient_checkpointing
         self._reference = reference
         if config.has_reference and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model)  # no gradient: autocast keeps no cast of a weight that needs none
@@ -129,23 +122,15 @@ class PolicyTrainer:
         return self._learn(list(examples), {"tokens": float(sum(group.tokens for group in examples))})
 
     def _learn(self, examples: list[ExampleGroup], metrics: dict[str, float]) -> TrainStats:
-        total = batch_total(examples, self.config.aggregation)
-        if not total:
+        if not any(group.tokens for group in examples):
             return TrainStats(metrics=metrics)
-        if self._shares is None:
-            self._shares = self._compare_forms(examples)
-        # 3. log-probabilities at the start of the step
-        start = self._start(examples)
-        # 4. one update for each minibatch of each epoch
-        parts = minibatches(examples, self.config, self.steps)
-        updates = [values for part in parts if (values := self._update(part, start))]
+        values = self._update(examples)
         if self._device.type == "cpu":
             release_free_memory()
-        means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
-        # 8. name the new version
+        # 6. name the new version
         self.steps += 1
         self.versions.append(f"{self.versions[0]}+{self.config.method}.{self.steps}")
-        return TrainStats(self.version, {**metrics, **means, "learning_rate": float(self.schedule.get_last_lr()[0])})
+        return TrainStats(self.version, {**metrics, **values, "learning_rate": float(self.schedule.get_last_lr()[0])})
 
     def _stale(self, group: ScoredGroup) -> bool:
         if self.config.max_staleness is None:
@@ -155,40 +140,33 @@ class PolicyTrainer:
         # a version that the learner went back to stands in the list twice
         return self.versions[::-1].index(group.policy_version) > self.config.max_staleness
 
-    def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
-        config = self.config
-        total = batch_total(groups, config.aggregation)
-        if not total:
-            self.schedule.step()  # it counts the minibatches of a step, also those that turn out to be empty
-            return {}
-        # 5. forward, loss and backward of each micro-batch
-        weights = token_weights(groups, config.aggregation, total)
-        while (sums := self._accumulate(groups, weights, start)) is None:
+    def _update(self, groups: list[ExampleGroup]) -> dict[str, float]:
+        # 3. forward, loss and backward of each micro-batch
+        while (sums := self._accumulate(groups)) is None:
             self._budget //= 2
             warnings.warn(f"out of memory: micro-batches of {self._budget:,} tokens from here on", stacklevel=2)
-        norm = float(torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip))
+        norm = float(torch.nn.utils.clip_grad_norm_(self._trained, GRAD_CLIP))
         values = {name: float(value) for name, value in sums.items()} | {"grad_norm": norm}
-        # 6. stop before a step that is not finite
+        # 4. stop before a step that is not finite
         if not all(np.isfinite(value) for value in values.values()):
             raise TrainingDiverged(save_diverged(self.folder, self.steps + 1, groups, values, self.config))
-        # 7. move the weights
+        # 5. move the weights
         self.optimizer.step()
         self.schedule.step()
         return values
 
-    def _accumulate(
-        self, groups: list[ExampleGroup], weights: list[list[float]], start: Mapping[int, torch.Tensor]
-    ) -> dict[str, Any] | None:
+    def _accumulate(self, groups: list[ExampleGroup]) -> dict[str, Any] | None:
         """The gradients of these groups, and the sums of their loss and metrics; None where smaller micro-batches may
         fit into memory."""
         self.optimizer.zero_grad(set_to_none=True)
-        sums: dict[str, Any] = dict.fromkeys(("loss", *METRICS, *(["kl"] if self.config.kl > 0 else [])), 0.0)
+        weight = 1.0 / sum(group.tokens for group in groups)  # every token weighs alike (DAPO, and VPO's own setting)
+        sums: dict[str, Any] = dict.fromkeys(("loss", *LOSS_METRICS, *(["kl"] if self.config.kl > 0 else [])), 0.0)
         try:
             # autocast forgets its casts where its outermost region ends: so each weight is cast once an update
             with torch.autocast(self._device.type, torch.bfloat16, enabled=False):
-                for batch in self._micro_batches(groups, weights):
+                for batch in micro_batches(groups, self._budget, shared=self.shares):
                     with use_attention(self.model, self.config):
-                        total_loss, metrics = self._loss(batch, start)
+                        total_loss, metrics = self._loss(batch, weight)
                         total_loss.backward()
                     for name, value in {"loss": total_loss.detach(), **metrics}.items():
                         sums[name] = sums[name] + value
@@ -198,39 +176,6 @@ class PolicyTrainer:
             return None
         return sums
 
-    def _micro_batches(self, groups: Sequence[ExampleGroup], weights: list[list[float]]) -> list[Batch]:
-        return micro_batches(groups, weights, self._budget, shared=self._shares is not False)
-
-    def _compare_forms(self, groups: Sequence[ExampleGroup]) -> bool:
-        """Whether these groups are learned from faster with shared prompts: the second pass over the first micro-batch
-        of each form, times its micro-batches. A form that the memory does not hold loses."""
-        weights = [[1.0] * len(group.examples) for group in groups]
-        seconds = {}
-        for self._shares in (True, False):
-            batches = self._micro_batches(groups, weights)
-            try:
-                for _ in range(2):
-                    began = self._clock()
-                    with use_attention(self.model, self.config):
-                        self._loss(batches[0], {})[0].backward()
-                    seconds[self._shares] = (self._clock() - began) * len(batches)
-            except torch.OutOfMemoryError:
-                seconds[self._shares] = float("inf")
-            self.optimizer.zero_grad(set_to_none=True)
-        return seconds[True] <= seconds[False]
-
-    def _clock(self) -> float:
-        """Seconds, with this thread's work done: to wait for all of a GPU breaks what another thread captures."""
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()
-        return time.perf_counter()
-
-    def _per_token(self, batch: Batch) -> torch.Tensor:
-        """(N,) weights of the micro-batch's completion tokens."""
-        lengths = [len(example.token_ids) for group, _ in batch for example in group.examples]
-        weights = np.repeat(np.concatenate([np.asarray(of_group) for _, of_group in batch]), lengths)
-        return torch.from_numpy(weights.astype(np.float32)).to(self._device)
-
     def _reference_logprobs(self, packed: Packed) -> torch.Tensor:
         """(N,) of the policy where training started, without gradient."""
         with torch.no_grad(), contextlib.ExitStack() as stack:
@@ -238,43 +183,27 @@ class PolicyTrainer:
             model = stack.enter_context(without_adapter(self.model)) if fixed is None else fixed
             return self._forward(model, packed)
 
-    def _loss(self, batch: Batch, start: Mapping[int, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        groups = [group for group, _ in batch]
+    def _loss(self, groups: list[ExampleGroup], weight: float) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         examples = [example for group in groups for example in group.examples]
         device = self._device
-        packed = pack(groups, device)
+        packed = pack_groups(groups, device)
         # examples that nothing sampled are never mixed with rollouts
         behaviour = [example.behaviour for example in examples if example.behaviour is not None]
         reference = self._reference_logprobs(packed) if self.config.has_reference else None
-        logprobs, weights = self._forward(self.model, packed), self._per_token(batch)
         return policy_loss(
-            logprobs,
+            self._forward(self.model, packed),
             torch.from_numpy(np.concatenate(behaviour)).to(device) if behaviour else None,
             torch.from_numpy(np.concatenate([example.advantages for example in examples])).to(device),
-            weights,
+            weight,
             self.config,
-            start=torch.cat([start[id(example)] for example in examples]) if start else None,
             reference=reference,
         )
-
-    def _start(self, examples: Sequence[ExampleGroup]) -> dict[int, torch.Tensor]:
-        """Log-probabilities at the start of the step by example, where the loss needs them and they will have moved."""
-        if self.config.truncate is None or self.config.epochs * self.config.minibatches == 1:
-            return {}
-        start: dict[int, torch.Tensor] = {}
-        ones = [[1.0] * len(group.examples) for group in examples]
-        for batch in self._micro_batches(examples, ones):
-            rows = [example for group, _ in batch for example in group.examples]
-            with torch.no_grad():
-                flat = self._forward(self.model, pack([group for group, _ in batch], self._device))
-            start.update(zip(map(id, rows), flat.split([len(row.token_ids) for row in rows]), strict=True))
-        return start
 
     def _forward(self, model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed)
         with use_attention(model, self.config, packed), autocast:
-            return completion_logprobs(model, packed, shared=self._shares is not False)[packed.mask]
+            return completion_logprobs(model, packed, shared=self.shares)[packed.mask]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The model's weights now, an adapter merged into them: what a policy that samples is given."""
@@ -296,7 +225,7 @@ class PolicyTrainer:
             silent = np.zeros(len(rollout.token_ids), dtype=np.float32)
             group = ExampleGroup(rollout.prompt_ids, (Example(rollout.token_ids, silent, silent),), temperature)
             with torch.no_grad():
-                found.append(self._forward(self.model, pack([group], self._device)).float().cpu().numpy())
+                found.append(self._forward(self.model, pack_groups([group], self._device)).float().cpu().numpy())
         return found
 
     def state(self) -> dict[str, Any]:
@@ -304,7 +233,6 @@ class PolicyTrainer:
         return {
             "steps": self.steps,
             "versions": list(self.versions),
-            "shares": self._shares,
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
             "adapter": adapter_weights(self.model) if has_adapter(self.model) else {},
@@ -316,63 +244,34 @@ class PolicyTrainer:
         self.steps, self.versions = state["steps"], list(state["versions"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
-        self._shares = state.get("shares", self._shares)
 
 
-# Cutting a batch into minibatches, one for each optimiser step, and those into micro-batches by a budget of tokens.
-# Gradients of micro-batches add up, so that cut changes nothing but memory.
+# Cutting a batch into micro-batches by a budget of tokens. Their gradients add up, so that cut changes nothing but
+# memory.
 
 
-def minibatches(groups: Sequence[ExampleGroup], config: TrainConfig, step: int) -> list[list[ExampleGroup]]:
-    """The groups of each optimiser step: the whole batch, or its minibatches in an order drawn per epoch.
-
-    step: number of the training step, which with config.seed fixes the order
-    """
-    parts = []
-    for epoch in range(config.epochs):
-        order = np.arange(len(groups))
-        if config.minibatches > 1:
-            order = np.random.default_rng([config.seed, step, epoch]).permutation(order)
-        parts += [[groups[i] for i in some] for some in np.array_split(order, config.minibatches)]
-    return parts
-
-
-def micro_batches(
-    groups: Sequence[ExampleGroup],
-    token_weights: Sequence[Sequence[float]],
-    budget: int,
-    *,
-    shared: bool = True,
-) -> list[Batch]:
-    """Groups with their rollouts' token weights, in batches of at most `budget` padded tokens; a group that is larger
-    alone is split over its rollouts, each part with the prompt. A single rollout that is larger is a batch by itself.
+def micro_batches(groups: Sequence[ExampleGroup], budget: int, *, shared: bool = True) -> list[list[ExampleGroup]]:
+    """Groups in batches of at most `budget` padded tokens. A group that is larger alone is split over its rollouts,
+    each part with the prompt; a single rollout that is larger is a batch by itself.
 
     shared: the prompt is run once a group; else once a rollout, and counts as often
     Groups of like length go together, so that little of a batch is padding.
     """
-    parts = [
-        part
-        for group, weights in zip(groups, token_weights, strict=True)
-        for part in _split(group, weights, budget, shared)
-    ]
-    parts.sort(key=lambda part: (_longest(part[0]), len(part[0].prompt_ids)))
-    batches: list[Batch] = []
+    parts = [part for group in groups for part in _split(group, budget, shared)]
+    parts.sort(key=lambda part: (_longest(part), len(part.prompt_ids)))
+    batches: list[list[ExampleGroup]] = []
     for part in parts:
-        if batches and _cost([*(group for group, _ in batches[-1]), part[0]], shared) <= budget:
+        if batches and _cost([*batches[-1], part], shared) <= budget:
             batches[-1].append(part)
         else:
             batches.append([part])
     return batches
 
 
-def _split(group: ExampleGroup, weights: Sequence[float], budget: int, shared: bool) -> Batch:
+def _split(group: ExampleGroup, budget: int, shared: bool) -> list[ExampleGroup]:
     prompt, longest = len(group.prompt_ids), _longest(group)
-    fitting = (budget - prompt) // longest if shared else budget // (prompt + longest)
-    rows = max(1, fitting)
-    return [
-        (replace(group, examples=group.examples[i : i + rows]), weights[i : i + rows])
-        for i in range(0, len(group.examples), rows)
-    ]
+    rows = max(1, (budget - prompt) // longest if shared else budget // (prompt + longest))
+    return [replace(group, examples=group.examples[i : i + rows]) for i in range(0, len(group.examples), rows)]
 
 
 def _longest(group: ExampleGroup) -> int:

@@ -64,7 +64,6 @@ def test_every_row_is_a_sentence_that_says_what_to_do():
         (["run", "maze:test/0", "--config", "c.yaml"], "mixing = phase was removed; use mixing: bandit or turns"),
         (["run", "maze:test/0", "--config", "d.yaml"], "prompt.horizon was removed; leave it out"),
         (["run", "maze:test/0", "--dtype", "int8"], "int8 was removed; leave --dtype out"),
-        (["run", "maze:test/0", "--policy", "embedded:edit-improve"], "edit-improve was removed; embedded:edit-solve"),
         (["run", "maze:test/0", "--policy", "embedded:base?horizon=true"], "horizon was removed; leave it out"),
     ],
 )

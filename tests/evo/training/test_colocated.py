@@ -179,7 +179,6 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         ),
         (["--train", "vpo", "--rollouts", "2", "--policy", "embedded:base?top_p=0.5"], "sample at top-p 1 (evo run"),
         (["--train", "vpo", "--train-credit", "lineage"], "--train-credit was removed; an answer is paid for what it"),
-        (["--train", "kto", "--rollouts", "4"], "kto was removed; use improve"),
         (["--train", "vpo", "--rollouts", "2", "--policy", "embedded:base,embedded:vpo"], "takes one policy"),
         (["--train", "improve", "--rollouts", "2"], "evo train improve --from-traces"),
         (["--config", "train.yaml"], "train.check was removed; an arm that does not train"),

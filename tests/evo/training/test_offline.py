@@ -118,7 +118,7 @@ def test_single_answer_methods_learn_from_single_answers(tmp_path):
 def test_a_stopped_run_resumes_as_if_it_had_not_been(db, tmp_path, lora):
     if lora:
         pytest.importorskip("peft", reason="adapters need peft")
-    run = settings(db, passes=2, schedule="cosine", minibatches=2, lora_rank=lora)
+    run = settings(db, passes=2, schedule="cosine", lora_rank=lora)
     trained(begin(run, str(tmp_path / "whole"), ""))
     assert trained(begin(run, str(tmp_path / "cut"), ""), stop_after=4) == "interrupted"
     if not lora:  # the search may go on meanwhile: what it adds was not there when training began

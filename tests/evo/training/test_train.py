@@ -225,7 +225,7 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["gdpo", "maze:train", "--reward", "solve", "-o", "x"], "gdpo has no goals to reach"),
         (["vpo", "maze:train", "--reward", "solve", "-o", "x"], "--parents-from archive:RUN"),
         (["vpo", "maze:train", "--reward", "search-value", "-o", "x"], "search-value was removed; use reward solve"),
-        (["dpo", "--from-traces", "r", "-o", "x"], "dpo was removed; use improve"),
+        (["dpo", "--from-traces", "r", "-o", "x"], "no method 'dpo'"),
         (
             ["vpo", "maze:train", "--credit", "lineage", "-o", "x"],
             "--credit was removed; an answer is paid for what it",

@@ -18,7 +18,7 @@ from vpo.languages.contract import open_dialect
 from vpo.languages.maze_lessons import Lessons
 from vpo.languages.maze_words import EDIT_DIALECT, MOST_NEW
 from vpo.training.examples import Example, ExampleGroup
-from vpo.training.forward import completion_logprobs, pack
+from vpo.training.forward import completion_logprobs, pack_groups
 
 DIALECT = open_dialect(EDIT_DIALECT)
 WORDS = DIALECT.vocabulary()
@@ -144,7 +144,7 @@ def test_sampling_and_training_keep_to_the_grammar():
         ExampleGroup(group[0].prompt_ids, tuple(Example(r.token_ids, 0.0, r.logprobs) for r in group), temperature)
         for group in groups
     ]
-    learned = completion_logprobs(policy.model, pack(examples)).detach()
+    learned = completion_logprobs(policy.model, pack_groups(examples)).detach()
     for row, (sampled, again) in enumerate(zip(drawn, scored, strict=True)):
         assert np.allclose(sampled, again, atol=1e-4)
         assert np.allclose(sampled, learned[row, : len(sampled)].numpy(), atol=1e-4)

@@ -134,7 +134,7 @@ def test_only_what_ships_has_an_address():
     for name in ("embedded:none", "embedded:", "embedded:../embedded", "embedded:base/.."):
         with pytest.raises(BadAddress, match="embedded:base"):
             checkpoint_path(name)
-    with pytest.raises(BadAddress, match="embedded:edit-improve was removed; embedded:edit-solve"):
+    with pytest.raises(BadAddress, match="no policy embedded:edit-improve ships with this version; there is"):
         checkpoint_path("edit-improve")
 
 

@@ -29,12 +29,12 @@ from support.training_samples import gradients, scored_group, tiny_tokenizer
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.decoding import find_decoding
-from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, decode
+from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, sample_rows
 from vpo.hf.policy import TransformersPolicy
 from vpo.policies.registry import load_policy
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Example, ExampleGroup
-from vpo.training.forward import can_pad, completion_logprobs, pack
+from vpo.training.forward import can_pad, completion_logprobs, pack_groups
 from vpo.training.trainer import PolicyTrainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -134,7 +134,7 @@ def check_training(kind: str, policy: TransformersPolicy, groups: list[list[Roll
         for group in groups
     ]
     rollouts = [rollout for group in groups for rollout in group]
-    packed = pack(examples)
+    packed = pack_groups(examples)
     weights = torch.randn(int(packed.mask.sum()), generator=torch.Generator().manual_seed(1))
     try:
         expected = torch.cat([plain(learner, rollout) for rollout in rollouts])
@@ -220,7 +220,7 @@ def test_what_a_checkpoint_recommends_changes_no_distribution() -> None:
     requests = [SampleRequest(np.arange(20, 25, dtype=np.int32), 0, 0, 9)]
     steps = iter(range(4))
     with pytest.raises(Stopped):
-        decode(policy.model, requests, 0, SamplingParams(1, 1, frozenset(), 0, 9, 99), lambda: next(steps) == 3)
+        sample_rows(policy.model, requests, 0, SamplingParams(1, 1, frozenset(), 0, 9, 99), lambda: next(steps) == 3)
     assert policy.model.generation_config is recommended and next(steps, None) is None
 
 

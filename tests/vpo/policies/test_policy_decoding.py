@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from problems.types import Prompt, Rollout
 from vpo.hf import engine, static_decoding
 from vpo.hf.cache import InPlaceLayer, cache_argument
-from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, batches, decode
+from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, batches, sample_rows
 from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
 from vpo.hf.static_decoding import StaticDecoder, Step
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
@@ -111,9 +111,9 @@ def test_small_batches_sample_what_a_large_one_does(policy_of, checkpoint: str) 
         for stream, prompt in enumerate(np.arange(20 + 7 * i, dtype=np.int32) + 17 for i in range(4))
         for rollout in range(3)
     ]
-    whole = decode(policy.model, requests, 3, SamplingParams(1.0, 1.0, stops, 0, 512, 1 << 30))
+    whole = sample_rows(policy.model, requests, 3, SamplingParams(1.0, 1.0, stops, 0, 512, 1 << 30))
     for rows, cells in ((5, 1 << 30), (1, 1 << 30), (512, 130), (512, 1)):
-        parts = decode(policy.model, requests, 3, SamplingParams(1.0, 1.0, stops, 0, rows, cells))
+        parts = sample_rows(policy.model, requests, 3, SamplingParams(1.0, 1.0, stops, 0, rows, cells))
         assert [one.token_ids.tolist() for one in parts] == [one.token_ids.tolist() for one in whole]
     assert all(len(one.token_ids) <= request.limit for one, request in zip(whole, requests, strict=True))
 
@@ -293,9 +293,9 @@ def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(policy_of, ll
         rows.append(params.rows)
         if params.rows > 6:
             raise exhausted
-        return decode(model, requests, seed, params, *others)
+        return sample_rows(model, requests, seed, params, *others)
 
-    monkeypatch.setattr(module, "decode", scarce)
+    monkeypatch.setattr(module, "sample_rows", scarce)
     assert [[r.text for r in g] for g in sampled(policy, PROMPTS)] == expected
     assert rows == [512, 10, 5]
 
@@ -316,7 +316,7 @@ def test_broken_weights_make_the_policy_unavailable(policy_of, llama, monkeypatc
 def test_decoding_stops_between_two_steps(policy_of, llama) -> None:
     policy, steps = policy_of(llama), iter(range(4))
     with pytest.raises(Stopped):
-        decode(
+        sample_rows(
             policy.model,
             [SampleRequest(np.arange(3, dtype=np.int32), 0, 0, 9)],
             0,

@@ -224,7 +224,7 @@ def test_the_choices_beside_one_that_failed_are_kept() -> None:
         async def work(policy: ServedPolicy) -> list[Rollout]:
             server.manners.faults = [replies(good, bad, good)]
             (found,) = await policy.sample([PROMPT], rollouts=3, answers=1, seed=3)
-            assert policy.servers[0].takes_n
+            assert policy.server.takes_n
             return found
 
         found = sampling(server, "retries=1", work, n="auto")
@@ -262,7 +262,7 @@ def test_a_system_message_that_is_refused_goes_into_the_user_s_in_every_request_
 
         async def work(policy: ServedPolicy) -> list[list[Rollout]]:
             groups = await policy.sample([PROMPT] * 4, rollouts=2, answers=1, seed=3)
-            assert policy.servers[0].takes_n
+            assert policy.server.takes_n
             return groups
 
         groups = sampling(server, "retries=0", work, n="auto")

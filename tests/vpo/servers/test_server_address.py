@@ -10,8 +10,8 @@ from support.completion_server import completion_server, send
 
 from problems.contract import BadAddress
 from vpo.policies.address import parse_address, parse_addresses
-from vpo.policies.registry import load_policy
-from vpo.servers.address import Endpoint, endpoint, find_base
+from vpo.policies.registry import check_policy, load_policy
+from vpo.servers.address import Endpoint, base_url, endpoint
 
 
 def named(rest: str) -> Endpoint:
@@ -39,7 +39,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_url_stands_with_or_without_its_path(written: str, url: str) -> None:
-    assert find_base(written) == url
+    assert base_url(written) == url
 
 
 def test_the_parts_of_an_address() -> None:
@@ -49,18 +49,21 @@ def test_the_parts_of_an_address() -> None:
     assert place.version == "openai:@cf/meta/llama-3@https://host/v1"
 
 
-def test_commas_stand_between_urls_between_policies_and_in_braces() -> None:
-    text = 'openai:a@http://a:1,http://b:2/v1?body={"p":{"q":[1,2]},"r":1}&weight=.8, scripted:mutate?weight=.2'
+def test_commas_stand_between_policies_and_in_braces() -> None:
+    text = 'openai:a@http://b:2/v1?body={"p":{"q":[1,2]},"r":1}&weight=.8, scripted:mutate?weight=.2'
     first, second = parse_addresses(text)
     assert (first.common.weight, second.common.weight) == (0.8, 0.2)
     place = endpoint(first)
-    assert place.options.body == {"p": {"q": [1, 2]}, "r": 1} and len(place.each()) == 2
-    assert (place.url, place.others) == ("http://a:1/v1", ("http://b:2/v1",))
-    assert place.version == "openai:a@http://a:1/v1,http://b:2/v1"
-    many = named("m@" + ",".join(f"http://host{i}:8000" for i in range(40)))
-    assert many.version == "openai:m@http://host0:8000/v1,+39"
-    with pytest.raises(BadAddress, match="not the URL of a server"):
-        named("m@http://a:1,https://")
+    assert place.options.body == {"p": {"q": [1, 2]}, "r": 1}
+    assert place.version == "openai:a@http://b:2/v1"
+
+
+@pytest.mark.parametrize("divider", [",", ", ", "|"])
+@pytest.mark.parametrize("kind", ["openai:m", "vllm:embedded:base"])
+def test_a_policy_has_one_server(kind: str, divider: str) -> None:
+    (address,) = parse_addresses(f"{kind}@http://a:1{divider}http://b:2/v1?weight=.8")
+    with pytest.raises(BadAddress, match="names several URLs; name one: vLLM's own --data-parallel-size or a proxy"):
+        check_policy(address)
 
 
 def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +120,13 @@ def test_a_server_that_lists_nothing_is_asked_for_one_token(lists: int) -> None:
         assert not policy.traits.logprobs and [one["max_tokens"] for one in server.requests] == [1]
         with pytest.raises(BadAddress, match="does not exist"):
             load_policy(f"openai:quen@{server.url}")
+
+
+def test_a_gateway_whose_server_is_gone_is_one_line() -> None:
+    with completion_server(model="qwen", lists_models=502) as server:
+        with pytest.raises(BadAddress, match="failed, asked .*: 502 "):
+            load_policy(f"openai:qwen@{server.url}?retries=0")
+        assert not server.requests
 
 
 def test_a_refused_key_is_told_at_the_opening_and_never_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

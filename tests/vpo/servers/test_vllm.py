@@ -30,7 +30,6 @@ from vpo.policies.address import PolicySettings, parse_address
 from vpo.policies.checkpoint import trained_answers, write_trained
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
 from vpo.policies.registry import load_policy
-from vpo.servers import router
 from vpo.servers.address import VllmOptions
 from vpo.servers.vllm import VllmPolicy, serve_arguments
 from vpo.training.adapters import merge_adapter, save_adapter, with_adapter
@@ -49,9 +48,8 @@ def server(qwen2: Path) -> Iterator[VllmServer]:
         yield one
 
 
-def address(folder: Path, adapters: Path, *servers: VllmServer) -> str:
-    urls = ",".join(one.url for one in servers)
-    return f"vllm:{folder}@{urls}?served=tiny&adapters={adapters}&retries=0"
+def address(folder: Path, adapters: Path, server: VllmServer) -> str:
+    return f"vllm:{folder}@{server.url}?served=tiny&adapters={adapters}&retries=0"
 
 
 @asynccontextmanager
@@ -171,34 +169,6 @@ def test_a_server_that_takes_no_adapter_goes_on_as_it_was(
                 again = await sampled(policy)
                 assert [one.text for one in again] == [one.text for one in before] and policy.version != "new"
                 assert not list((tmp_path / "seen").iterdir())
-
-    within(scenario())
-
-
-def test_a_server_that_comes_back_loads_the_adapter_before_it_is_asked(
-    qwen2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(router, "PROBE_SECONDS", (0.05, 0.1))
-
-    async def scenario() -> None:
-        with vllm_server(qwen2) as one, vllm_server(qwen2) as other:
-            async with opened(address(qwen2, tmp_path / "seen", one, other)) as policy:
-                replicas = policy.router.replicas
-                for number, replica in enumerate(replicas):
-                    replica.name = f"server {number}"  # prompts go by names, and ports are others every time
-                await update(policy, adapted(policy, 0.1), "new", tmp_path)
-                rollouts = await sampled(policy)
-                each = await policy.logprobs(rollouts)
-                assert len(each) == 2 and far(*each) < 1e-5
-                assert one.adapters.keys() == other.adapters.keys()
-                for server, replica in zip((one, other), replicas, strict=True):
-                    server.adapters.clear()  # as of one that was started again
-                    with pytest.warns(UserWarning, match="does not serve tiny .*Continuing with 1 of 2"):
-                        found = await sampled(policy)
-                    assert [one.text for one in found] == [one.text for one in rollouts]
-                    while replica.lost:
-                        await asyncio.sleep(0.02)
-                    assert server.adapters
 
     within(scenario())
 

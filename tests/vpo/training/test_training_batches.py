@@ -15,32 +15,24 @@ def group_of(prompt: int, *lengths: int) -> ExampleGroup:
 
 
 GROUPS = [group_of(40, 10, 20, 5), group_of(10, 10, 12), group_of(12, 1, 2, 3, 4, 5, 6, 7), group_of(300, 64)]
-WEIGHTS = [[100.0 * i + j for j in range(len(group.examples))] for i, group in enumerate(GROUPS)]
 
 
 @pytest.mark.parametrize("budget", [1, 30, 60, 150, 10_000])
-def test_every_rollout_stands_once_with_its_prompt_and_weight(budget: int) -> None:
-    batches = micro_batches(GROUPS, WEIGHTS, budget)
-    found = sorted(
-        (weight, id(example), len(group.prompt_ids))
-        for batch in batches
-        for group, weights in batch
-        for example, weight in zip(group.examples, weights, strict=True)
-    )
-    expected = sorted(
-        (WEIGHTS[i][j], id(example), len(group.prompt_ids))
-        for i, group in enumerate(GROUPS)
-        for j, example in enumerate(group.examples)
-    )
-    assert found == expected
+def test_every_rollout_stands_once_with_its_prompt(budget: int) -> None:
+    batches = micro_batches(GROUPS, budget)
+
+    def rows_of(groups: list[ExampleGroup]) -> list[tuple[int, int]]:
+        return sorted((id(example), len(group.prompt_ids)) for group in groups for example in group.examples)
+
+    assert rows_of([group for batch in batches for group in batch]) == rows_of(GROUPS)
     for batch in batches:
-        rows = [example for group, _ in batch for example in group.examples]
-        prompts = len(batch) * max(len(group.prompt_ids) for group, _ in batch)
+        rows = [example for group in batch for example in group.examples]
+        prompts = len(batch) * max(len(group.prompt_ids) for group in batch)
         padded = prompts + len(rows) * max(len(example.token_ids) for example in rows)
         assert padded <= budget or len(rows) == 1
 
 
 def test_a_large_budget_makes_one_batch_and_a_tiny_one_a_batch_a_rollout() -> None:
-    assert len(micro_batches(GROUPS, WEIGHTS, 10_000)) == 1
-    assert len(micro_batches(GROUPS, WEIGHTS, 1)) == 13
-    assert micro_batches([], [], 100) == []
+    assert len(micro_batches(GROUPS, 10_000)) == 1
+    assert len(micro_batches(GROUPS, 1)) == 13
+    assert micro_batches([], 100) == []

@@ -14,7 +14,7 @@ from vpo.training.trainer import PolicyTrainer
 
 pytest.importorskip("peft", reason="peft is not installed: pip install -e '.[lora]'")
 
-CONFIG = TrainConfig(kl=0.0, lr=1e-2, grad_clip=1e9, precision="fp32", lora_rank=4)
+CONFIG = TrainConfig(kl=0.0, lr=1e-2, precision="fp32", lora_rank=4)
 
 
 def trainer_of(model: Any, **changes: Any) -> PolicyTrainer:
@@ -83,7 +83,7 @@ MODEL = tiny_model(num_hidden_layers=1)
 def test_checkpointing_and_sharing_change_nothing_for_an_adapter() -> None:
     groups = random_groups(MODEL, 3)
     found = []
-    for changes in ({}, {"shared_prefix": False}, {"gradient_checkpointing": True}, {"token_budget": 1}):
+    for changes in ({}, {"gradient_checkpointing": True}, {"token_budget": 1}):
         trainer = trainer_of(copy.deepcopy(MODEL), **changes)
         trainer.step(groups)
         found.append(gradients(trainer.model))
@@ -109,10 +109,3 @@ def test_an_adapters_state_goes_on_exactly() -> None:
         second.step(groups)
     for (name, found), other in zip(second.model.named_parameters(), whole.model.parameters(), strict=True):
         assert torch.equal(found, other), name
-
-
-def test_chosen_layers_alone_get_an_adapter() -> None:
-    trainer = trainer_of(copy.deepcopy(MODEL), lora_rank=2, lora_alpha=8.0, lora_targets=["q_proj", "v_proj"])
-    names = {name for name, p in trainer.model.named_parameters() if p.requires_grad}
-    assert {name.split(".")[-4] for name in names} == {"q_proj", "v_proj"}
-    assert {min(p.shape) for p in trainer.model.parameters() if p.requires_grad} == {2}

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
-from vpo.training.examples import Example, ExampleGroup, batch_total, token_weights
 from vpo.training.loss import LossConfig, k3, policy_loss
-
-ONE = torch.ones(1)
 
 
 def one_token(ratio: float, advantage: float, config: LossConfig, **others: float) -> tuple[float, float, dict]:
@@ -22,7 +18,7 @@ def one_token(ratio: float, advantage: float, config: LossConfig, **others: floa
         logprob,
         torch.tensor([math.log(0.5)]),
         torch.tensor([advantage]),
-        ONE,
+        1.0,
         config,
         **{name: torch.tensor([math.log(value)]) for name, value in others.items()},
     )
@@ -36,17 +32,15 @@ def one_token(ratio: float, advantage: float, config: LossConfig, **others: floa
     [
         (1.0, 2.0, -2.0, -2.0, 0),  # inside: the loss is -ratio A, its slope in log pi the same
         (1.05, 2.0, -2.1, -2.1, 0),
-        (1.5, 2.0, -2.6, 0.0, 1),  # good and already likelier by more than clip_high: no further
+        (1.5, 2.0, -2.4, 0.0, 1),  # good and already likelier by more than the bound: no further
         (0.5, 2.0, -1.0, -1.0, 0),  # good but less likely: never clipped
-        (0.5, -2.0, 1.8, 0.0, 1),  # bad and already less likely by more than clip_low: no further
+        (0.5, -2.0, 1.6, 0.0, 1),  # bad and already less likely by more than the bound: no further
         (1.5, -2.0, 3.0, 3.0, 0),  # bad but likelier: never clipped
         (0.95, -2.0, 1.9, 1.9, 0),
-        (1.2, 2.0, -2.4, -2.4, 0),  # beyond 1 + clip_low, not beyond 1 + clip_high
-        (0.85, -2.0, 1.8, 0.0, 1),  # within clip_high's distance, beyond clip_low's
     ],
 )
-def test_the_clip_binds_on_its_own_side_with_its_own_bound(ratio, advantage, loss, slope, clipped) -> None:
-    found = one_token(ratio, advantage, LossConfig(kl=0.0, clip_low=0.1, clip_high=0.3))
+def test_the_clip_binds_on_its_own_side(ratio, advantage, loss, slope, clipped) -> None:
+    found = one_token(ratio, advantage, LossConfig(kl=0.0))
     assert found[0] == pytest.approx(loss, rel=1e-5)
     assert found[1] == pytest.approx(slope, rel=1e-5, abs=1e-9)
     assert found[2]["clipped"] == clipped
@@ -54,53 +48,40 @@ def test_the_clip_binds_on_its_own_side_with_its_own_bound(ratio, advantage, los
     assert found[2]["behaviour_kl"] == pytest.approx(-math.log(ratio), abs=1e-6)
 
 
-def test_truncation_compares_with_the_start_and_caps_what_stale_tokens_weigh() -> None:
-    config = LossConfig(kl=0.0, clip_low=0.1, clip_high=0.3, truncate=1.5)
-    # the first update: the policy is where the step began, so its own ratio is 1 and start / behaviour is the weight
+def test_truncation_caps_what_stale_tokens_weigh() -> None:
+    config = LossConfig(kl=0.0, truncate=1.5)
+    # the policy is where the step began, so its own ratio is 1 and policy / behaviour is the weight
     loss, slope, metrics = one_token(1.2, 2.0, config)
     assert (loss, slope) == (pytest.approx(-2.4, rel=1e-5), pytest.approx(-2.4, rel=1e-5))
     assert metrics["ratio"] == pytest.approx(1.0)
-    # start / behaviour = 4 counts as 1.5; 0.25 counts as it is
+    # policy / behaviour = 4 counts as 1.5; 0.25 counts as it is
     assert one_token(4.0, 2.0, config)[0] == pytest.approx(-3.0, rel=1e-5)
     assert one_token(0.25, 2.0, config)[0] == pytest.approx(-0.5, rel=1e-5)
-    # a later update: start twice the behaviour's 0.5 -> weight capped; policy / start = 0.4 / 0.5 is inside for A > 0
-    loss, slope, metrics = one_token(0.8, 2.0, config, start=0.5)
-    assert metrics["ratio"] == pytest.approx(0.8, rel=1e-5)
-    assert loss == pytest.approx(-1.6, rel=1e-5)
-    # policy / start = 0.8 / 0.25 is clipped at 1.3, weighed by 0.25 / 0.5
-    loss, slope, metrics = one_token(1.6, 2.0, config, start=0.25)
-    assert (loss, slope, metrics["clipped"]) == (pytest.approx(-1.3, rel=1e-5), 0.0, 1)
-    # bad: clipped at 0.9 from below, weighed by 1.5 (0.9 / 0.5 = 1.8 is capped)
-    loss, slope, _ = one_token(0.4, -2.0, config, start=0.9)
-    assert (loss, slope) == (pytest.approx(0.9 * 2.0 * 1.5, rel=1e-5), 0.0)
 
 
 def test_figures_tell_how_far_the_policy_is_from_what_sampled() -> None:
     behaviour = torch.tensor([0.5, 0.5, 0.5, 0.2]).log()
     logprobs = torch.tensor([0.5, 0.25, 0.75, 0.8]).log().requires_grad_()
-    weights, nothing = torch.full((4,), 0.25), torch.zeros(4)
+    nothing = torch.zeros(4)
     for truncate, share in ((None, 0.0), (5.0, 0.0), (2.0, 0.25), (1.2, 0.5)):
-        _, metrics = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(kl=0.0, truncate=truncate))
+        _, metrics = policy_loss(logprobs, behaviour, nothing, 0.25, LossConfig(kl=0.0, truncate=truncate))
         assert metrics["importance"].item() == pytest.approx((1 + 0.5 + 1.5 + 4) / 4)
         assert metrics["truncated"].item() == share
         assert metrics["log_ratio"].item() == pytest.approx((math.log(2) + math.log(1.5) + math.log(4)) / 4)
-    # with several updates on a batch it is the policy at the start of the step that is weighed
-    _, metrics = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(kl=0.0, truncate=2.0), start=behaviour)
-    assert (metrics["importance"].item(), metrics["log_ratio"].item()) == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("ratio", "advantage", "slope"),
     [
         (1.1, 2.0, -2.2),  # within the bounds: weighed by policy / behaviour
-        (1.5, 2.0, 0.0),  # good, and already likelier than what sampled it by more than clip_high
+        (1.5, 2.0, 0.0),  # good, and already likelier than what sampled it by more than the bound
         (0.5, 2.0, -1.0),  # good and less likely
         (0.5, -2.0, 0.0),  # bad, and already given up
         (1.5, -2.0, 3.0),  # bad and likelier
         (9.0, -2.0, 4.0),  # the weight is capped at 2
     ],
 )
-def test_trust_keeps_the_clip_around_what_sampled_over_all_steps(ratio: float, advantage: float, slope: float) -> None:
+def test_trust_keeps_the_clip_around_what_sampled(ratio: float, advantage: float, slope: float) -> None:
     held, loose = LossConfig(kl=0.0, truncate=2.0, trust=True), LossConfig(kl=0.0, truncate=2.0)
     _, found, metrics = one_token(ratio, advantage, held)
     assert found == pytest.approx(slope, rel=1e-5)
@@ -124,20 +105,20 @@ def test_k3_is_never_negative_zero_at_the_reference_and_slopes_as_derived() -> N
     assert (p * k3(p.log(), q.log())).sum().item() == pytest.approx((p * (p / q).log()).sum().item(), rel=1e-5)
 
 
-def test_the_kl_term_is_added_with_its_coefficient_and_weights() -> None:
+def test_the_kl_term_is_added_with_its_coefficient_and_weight() -> None:
     config = LossConfig(kl=0.3)
     logprobs = torch.tensor([-1.0, -2.0], requires_grad=True)
-    reference, weights = torch.tensor([-1.5, -1.0]), torch.tensor([0.25, 0.75])
-    loss, metrics = policy_loss(logprobs, logprobs.detach(), torch.zeros(2), weights, config, reference=reference)
-    expected = 0.25 * (math.exp(-0.5) - 0.5) + 0.75 * (math.exp(1.0) - 2.0)
+    reference = torch.tensor([-1.5, -1.0])
+    loss, metrics = policy_loss(logprobs, logprobs.detach(), torch.zeros(2), 0.25, config, reference=reference)
+    expected = 0.25 * (math.exp(-0.5) - 0.5) + 0.25 * (math.exp(1.0) - 2.0)
     assert metrics["kl"].item() == pytest.approx(expected, rel=1e-5)
     assert loss.item() == pytest.approx(0.3 * expected, rel=1e-5)
     loss.backward()
     torch.testing.assert_close(
-        logprobs.grad, 0.3 * weights * (1 - torch.tensor([math.exp(-0.5), math.exp(1.0)])), atol=1e-6, rtol=0
+        logprobs.grad, 0.3 * 0.25 * (1 - torch.tensor([math.exp(-0.5), math.exp(1.0)])), atol=1e-6, rtol=0
     )
     with pytest.raises(ValueError, match="reference"):
-        policy_loss(logprobs, logprobs.detach(), torch.zeros(2), weights, config)
+        policy_loss(logprobs, logprobs.detach(), torch.zeros(2), 0.25, config)
 
 
 def test_a_token_that_one_policy_rules_out_does_not_overflow() -> None:
@@ -145,16 +126,3 @@ def test_a_token_that_one_policy_rules_out_does_not_overflow() -> None:
         for advantage in (-1.0, 1.0):
             loss, slope, metrics = one_token(ratio, advantage, LossConfig(kl=0.1, truncate=2.0), reference=1e-30)
             assert all(math.isfinite(value) for value in (loss, slope, *metrics.values()))
-
-
-def group_of(*lengths: int) -> ExampleGroup:
-    rows = (Example(np.zeros(n, np.int32), np.zeros(n, np.float32), np.ones(n, np.float32)) for n in lengths)
-    return ExampleGroup(np.zeros(3, np.int32), tuple(rows), 1.0)
-
-
-def test_token_weights_weigh_tokens_alike_and_sequence_weights_rollouts() -> None:
-    groups = [group_of(4, 1), group_of(5)]
-    assert batch_total(groups, "token") == 10
-    assert batch_total(groups, "sequence") == 3
-    assert token_weights(groups, "token", 10) == [[0.1, 0.1], [0.1]]
-    assert token_weights(groups, "sequence", 3) == [[1 / 12, 1 / 3], [1 / 15]]
