@@ -28,8 +28,7 @@ from evo.errors import BadInput
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on; 0.0.0.0: all of this machine, as in a container. Other machines need the token that "
-    "is then required.",
+    help="The address to listen on; 0.0.0.0: all of this machine. One that others reach requires a token.",
 )
 @click.option("--token", is_flag=True, help="Require a token, for machines with several users.")
 def ui(database: str | None, db: str, port: int, host: str, token: bool) -> int:

@@ -1,9 +1,9 @@
 """The server of the page, with a thread for each connection.
 
-It only reads, and listens on this machine only, unless it is given another host. A request must name this machine as its
-host, so that a site whose name was made to point here cannot read the page. No other origin is allowed. With a token, a
-request must carry it too. On another host there is always a token, and requests may name that machine as they like: a
-browser does not send the token's cookie under a name that it did not get it from.
+It only reads, and listens on this machine only, unless it is given another host. A request must name this machine as
+its host, so that a site whose name was made to point here cannot read the page. No other origin is allowed. With a
+token, a request must carry it too. On another host there is always a token, and a request may name any host: under the
+name of another site a browser does not send the cookie with the token.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class PageServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, database: RunDatabase, port: int, *, host: str = HOST, token: bool = False) -> None:
-        """port: 0 for a free one; host: the address to listen on, 0.0.0.0 for all of this machine; token: whether one is
-        required, as it is on every host but this machine's own. Raises OSError if the host or port cannot be had."""
+        """port: 0 for a free one; host: the address to listen on, 0.0.0.0 for all of this machine; token: whether one
+        is required, as always if other machines reach the host. Raises OSError if host or port is not available."""
         self.database = database
         self.host = host
         super().__init__((host, port), _Handler)
