@@ -22,8 +22,11 @@ STORE_BYTES = 100 << 20
 """Shared memory of a Ray that we start: its processes exchange little data."""
 
 REACH_SECONDS = 10.0
-HEAD_OR_TOKEN = "is its head running, and has this machine its token (~/.ray/auth_token, RAY_AUTH_MODE=token)?"
-"""Ray's error is the same in both cases."""
+HEAD_OR_TOKEN = (
+    "is its head running, is this machine one of the cluster (`ray start --address`), and has it the cluster's token "
+    "(~/.ray/auth_token, RAY_AUTH_MODE=token)?"
+)
+"""Ray's errors do not tell these cases apart."""
 
 
 def connect(place: ClusterAddress) -> bool:

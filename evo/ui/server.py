@@ -1,7 +1,9 @@
 """The server of the page, with a thread for each connection.
 
-It only reads, and listens on this machine only. A request must name this machine as its host, so that a site whose name
-was made to point here cannot read the page. No other origin is allowed. With a token, a request must carry it too.
+It only reads, and listens on this machine only, unless it is given another host. A request must name this machine as
+its host, so that a site whose name was made to point here cannot read the page. No other origin is allowed. With a
+token, a request must carry it too. On another host there is always a token, and a request may name any host: under the
+name of another site a browser does not send the cookie with the token.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from problems.redaction import redact
 HOST = "127.0.0.1"
 LOOPBACK = (HOST, "localhost", "::1")
 """Names of this machine in a request; a tunnel may have an end at any."""
+ALL_HOSTS = ("", "0.0.0.0")
+"""All addresses of this machine."""
 IDLE_SECONDS = 60
 """Time after which a connection without a request is closed."""
 POLICY = content_policy("connect-src 'self'", "form-action 'self'", "frame-ancestors 'none'")
@@ -59,13 +63,16 @@ class PageServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, database: RunDatabase, port: int, *, token: bool = False) -> None:
-        """port: 0 for a free one; token: whether one is required. Raises OSError if the port is not free."""
+    def __init__(self, database: RunDatabase, port: int, *, host: str = HOST, token: bool = False) -> None:
+        """port: 0 for a free one; host: the address to listen on, 0.0.0.0 for all of this machine; token: whether one
+        is required, as always if other machines reach the host. Raises OSError if host or port is not available."""
         self.database = database
-        super().__init__((HOST, port), _Handler)
+        self.host = host
+        super().__init__((host, port), _Handler)
         self.port = int(self.socket.getsockname()[1])
-        self.token = secrets.token_urlsafe(24) if token else ""
-        self.address = f"http://{HOST}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        self.token = secrets.token_urlsafe(24) if token or host not in LOOPBACK else ""
+        named = HOST if host in ALL_HOSTS else host
+        self.address = f"http://{named}:{self.port}/" + (f"?token={self.token}" if self.token else "")
         environment().globals["suffix"] = format_db_option(database.address)
 
     def close(self) -> None:
@@ -109,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _admit(self, path: str, query: Mapping[str, str]) -> bool:
         """Whether the request gets its answer; False if it was answered with a redirection. Raises RequestRefused."""
         named = _HOST.fullmatch(self.headers.get("Host", "").lower())
-        if named is None or named["name"].strip("[]") not in LOOPBACK:
+        if named is None or (self.server.host in LOOPBACK and named["name"].strip("[]") not in LOOPBACK):
             raise RequestRefused(HTTPStatus.FORBIDDEN, "this page is only served under the name of its machine")
         if self.headers.get("Sec-Fetch-Site") == "cross-site" and self.headers.get("Sec-Fetch-Mode") != "navigate":
             raise RequestRefused(HTTPStatus.FORBIDDEN, "this page is not served to other sites")

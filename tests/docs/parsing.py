@@ -24,7 +24,7 @@ from vpo.policies.registry import check_policy
 
 ENGINE_REGISTRY = {
     *("pip", "pytest", "ruff", "mypy", "lint-imports", "mkdocs", "accelerate", "git", "docker", "nvidia-smi", "ray"),
-    *("vllm", "openevolve-run", "python", "ssh", "export", "createdb", ".ci/run", "pip-audit"),
+    *("vllm", "openevolve-run", "python", "ssh", "export", "echo", "createdb", ".ci/run", "pip-audit"),
 }
 """Programs that are not ours. Of `pip install` and `python -m` what is ours is checked."""
 NOT_HERE = ("vllm",)

@@ -106,9 +106,12 @@ def commands_of(text: str) -> list[list[str]]:
 
 
 def evo_arguments(words: list[str]) -> list[str] | None:
-    """What follows `evo`, called by its name or by `-m evo` of python and of launchers; None for another program."""
+    """What follows `evo`, called by its name, by `-m evo` of python and of launchers, or by docker compose; None for
+    another program."""
     if words[0] == "evo":
         return words[1:]
+    if words[:3] in (["docker", "compose", "run"], ["docker", "compose", "exec"]) and "evo" in words:
+        return words[words.index("evo") + 1 :]
     for place in range(len(words) - 1):
         if words[place : place + 2] == ["-m", "evo"]:
             return words[place + 2 :]

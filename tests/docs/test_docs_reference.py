@@ -87,6 +87,7 @@ def test_the_readme_is_short_and_begins_with_its_two_commands():
     assert found == [
         "pip install -e . && evo demo",
         'pip install -e ".[test]" && pytest -n 2',
+        "pip install -e . --extra-index-url https://download.pytorch.org/whl/cpu",
         'pip install -e ".[docs]" && mkdocs serve',
     ]
     assert all(f"\n{command} " in text for command in found[:2])

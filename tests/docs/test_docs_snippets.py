@@ -79,7 +79,8 @@ def test_blocks_and_their_commands_are_found():
     "words",
     ["evo run maze:test --iteratoins 3", "evo searhc", "evo run maze:test --policy scripted:nobody", "nosuch -x",
      "evo train ppo maze:train -o a", "evo compare maze:test --arm a=b,sped=3", "pip install -e '.[nosuch]'",
-     "python -m nosuch", "evo evaluate maze:test --policy 'embedded:base?temperature=hot'"],
+     "python -m nosuch", "docker compose run --rm evo nosuch", "docker compose exec ray evo runs --nosuch",
+     "evo evaluate maze:test --policy 'embedded:base?temperature=hot'"],
 )  # fmt: skip
 def test_what_is_wrong_in_a_page_is_found(words):
     (found,) = commands_of(words)

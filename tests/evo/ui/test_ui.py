@@ -290,3 +290,20 @@ def test_the_command_reports_bad_input(capsys, here, connect):
     with connect(f"sqlite:///{here}/evo.db") as client:
         assert invoke(["ui", "--port", str(client.server.port)]) == 2
     assert "--port 0 chooses a free one" in capsys.readouterr().err
+    assert invoke(["ui", "--host", "999.1.1.1", "--port", "0"]) == 2
+    assert "--host names an address of this machine" in capsys.readouterr().err
+
+
+def test_another_host_than_this_machine_always_has_a_token(made, connect):
+    with connect(made, host="0.0.0.0") as client:
+        token = client.server.token
+        assert client.server.address == f"http://127.0.0.1:{client.server.port}/?token={token}" and len(token) >= 24
+        for host in (client.host, "workstation:8080"):  # a published port, and the name that others have for it
+            assert client.get("/", Host=host).status == 403
+            assert client.get("/?token=wrong", Host=host).status == 403
+            cookie = client.get(f"/?token={token}", Host=host).headers["Set-Cookie"].partition(";")[0]
+            assert client.get("/run/made-up", Host=host, Cookie=cookie).status == 200
+    for host in ("127.0.0.1", "localhost"):
+        with connect(made, host=host) as client:
+            assert not client.server.token and client.get("/").status == 200
+            assert client.get("/", Host="workstation:8080").status == 403
