@@ -189,17 +189,16 @@ def search(place: Place, name: str, begin: list[str]) -> None:
 
 
 def lessons(place: Place) -> dict[str, Any]:
-    """Formulas that scripted operators improved, to learn from. On processors alone, so --pack makes them."""
+    """Formulas that genetic programming improved, to learn from. On processors alone, so --pack makes them."""
     problems, iterations = ("formula:train/100-101", "20") if place.dry else ("formula:train/100-299", "120")
-    for name in ("gp", "marks"):
-        begin = ["run", problems, "--policy", f"scripted:{name}", "--answers", "1", "--iterations", iterations]
-        search(place, name, [*begin, "--seed", "11"])
+    begin = ["run", problems, "--policy", "scripted:gp", "--answers", "1", "--iterations", iterations]
+    search(place, "gp", [*begin, "--seed", "11"])
     return {"problems": problems, "iterations": iterations}
 
 
 def operator(place: Place) -> dict[str, Any]:
-    """LoRA on improvements of scripted operators, then reward by each method on one budget, two training seeds; then a
-    search of held-out formulas by each policy, by its baselines, and by the scripted operators."""
+    """LoRA on improvements of genetic programming, then reward by each method on one budget, two training seeds; then a
+    search of held-out formulas by each policy, by its baselines, and by genetic programming."""
     engine = importlib.util.find_spec("vllm") is not None and not place.dry
     db, start = f"sqlite:///{place.out}/operator.db", place.out / "operator"
     if not (place.out / "operator.db").exists():
@@ -209,8 +208,8 @@ def operator(place: Place) -> dict[str, Any]:
         evo(["train", *(["--resume", str(folder)] if folder.exists() else [*begin, "-o", str(folder)])])
 
     size = ["--prompts", "2", "--steps", "2"] if place.dry else ["--prompts", "48", "--steps", "80"]
-    begin = ["improve", "--from-traces", "gp", "--from-traces", "marks", "--db", db, *size, "--children", "4"]
-    begin += ["--policy", f"{place.model}?format=formula-text", "--lora-rank", "8", "--lr", "2e-4", "--kl", "0"]
+    begin = ["improve", "--from-traces", "gp", "--db", db, *size, "--children", "4"]
+    begin += ["--policy", place.model, "--lora-rank", "8", "--lr", "2e-4", "--kl", "0"]
     train(start, [*begin, "--seed", "1"])
     policies = {"start": str(start), "untrained": place.model}
     problems = "formula:train/100-101" if place.dry else "formula:train/100-299"
@@ -226,8 +225,7 @@ def operator(place: Place) -> dict[str, Any]:
     arms = []
     for name, folder in policies.items():
         arms += ["--arm", f"{name}=vllm:{folder},answers=1" if engine else f"{name}={folder},answers=1"]
-    for name in ("marks", "gp"):
-        arms += ["--arm", f"{name}=scripted:{name},answers=1"]
+    arms += ["--arm", "gp=scripted:gp,answers=1"]
     size = ["--answers-per-iteration", "2", "--iterations", "2", "--seeds", "1"]
     if not place.dry:
         size = ["--answers-per-iteration", "8", "--iterations", "48", "--seeds", "2"]

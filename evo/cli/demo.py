@@ -193,8 +193,7 @@ def demo(limit: int, iterations: int, seed: int, output: str, db: str, plain: bo
     """Measure whether a small model helps a search, in one to two minutes on two cores.
 
     On mazes a small transformer, which was trained to improve routes, searches against random edits, and against itself
-    without evolution. Installed plug-ins add further acts: with formulas, a small model against rules without a model,
-    and `evo fit` on a table.
+    without evolution. Installed plug-ins add further acts: `evo fit` on a table.
     """
     folder, console = Path(output), open_console(stderr=as_json)
     points = find_entry_points(ENTRY_POINTS)

@@ -1,4 +1,4 @@
-"""The acts of `evo demo` on formulas: a search of formulas by a small model, and a table that `evo fit` explains."""
+"""The act of `evo demo` on a table that `evo fit` explains."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ import math
 import random
 import shlex
 
-from evo.cli.demo import ActResult, ComparisonAct, DemoContext
+from evo.cli.demo import ActResult, DemoContext
 from evo.plugins.formulas import fit as fits
 from evo.plugins.formulas.command import print_fit
 from evo.provenance import source_commit
 
-SEARCH = ComparisonAct(
-    "formulas",
-    "Formulas behind tables of numbers",
-    "whether a small model helps a search of formulas, against rules without a model",
-    "formula:small",
-    "rules without a model",
-    {"rules": "scripted:marks", "model": "embedded:formula"},
-    {"rules": "adds a term that lowers the error, no model", "model": "a small model that was trained to do the same"},
-    most=12,
-    iterations=30,
-)
 SECONDS = 3
 HEAD = "length [m],mass [kg],angle [deg],period [s]"
 ROWS = 120

@@ -11,9 +11,9 @@ import random
 import re
 from collections.abc import Sequence
 
-from evo.plugins.formulas.edits.words import VALUES
 from evo.plugins.formulas.grammar import Formula, FormulaError, apply, fixed, write
 from evo.plugins.formulas.variation import Variation, uses_variables
+from evo.plugins.rules.language import VALUES
 from evo.plugins.rules.rule import FUNCTIONS, MOST_NODES, parse_rule
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable

@@ -30,7 +30,7 @@ class RuleTask(Problem):
     """A problem whose answers are rules, as operators and prompts need to know it.
 
     about: what each feature is, by its name; the order is that of the formula's variables
-    kinds: a word of the language a family (evo.plugins.formulas.edits.words.KINDS); "other" for each if empty
+    kinds: a word of the language a family (evo.plugins.rules.language.KINDS); "other" for each if empty
     """
 
     about: Mapping[str, str]

@@ -9,10 +9,9 @@ import torch
 from support import grammar_words
 
 from evo.api.load import load_policy
-from evo.plugins.formulas.edits.language import encode_answer, read_prompt
-from evo.plugins.formulas.edits.words import MOST_WORDS, QUALITY
 from evo.plugins.formulas.operator import generate  # scripted:gp
 from evo.plugins.rules.dialect import DIALECT
+from evo.plugins.rules.language import MOST_WORDS, QUALITY, encode_answer, read_prompt
 from evo.plugins.rules.problem import RuleProblem
 from evo.plugins.rules.rule import MOST_NODES, parse_rule, rank
 from evo.plugins.rules.rule_grammar import write_untrained
