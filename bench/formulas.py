@@ -5,10 +5,10 @@
     python -m bench.formulas report out/ > table.md
 
 A problem is solved if the recommended formula has R2 > .999 on the test rows. Training rows, test rows and the search
-have the seed. pyoperon is asked for the same longest formula (50 nodes) on one thread; it counts each
-residual and each Jacobian of its Levenberg-Marquardt, as this engine does. Intervals are of 2,000 bootstrap draws
-of problems, 95%. `--limit` takes the first problems of one random order (seed 0). A measurement that was stopped
-continues. Install the peer with `pip install pyoperon`.
+have the seed. pyoperon is asked for the same longest formula (50 nodes) on one thread; it counts each residual and each
+Jacobian of its Levenberg-Marquardt, as this engine does. Intervals are of 2,000 bootstrap draws of problems, 95%.
+`--limit` takes the first problems of one random order (seed 0). A measurement that was stopped continues. Install the
+peer with `pip install pyoperon`.
 """
 
 from __future__ import annotations

@@ -143,10 +143,6 @@ def gpu_memory() -> float:
     return (total - free) / 2**30
 
 
-def run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    subprocess.run(command, check=True, env={**os.environ, **(environment or {})})
-
-
 def evo(arguments: list[str], check: bool = True, **settings: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", "evo", *arguments], check=check, **settings)
 
@@ -215,8 +211,7 @@ async def _together(machine: Machine, policy: Any, found: dict[str, Any]) -> Non
 
 
 def run_step(step: Callable[[], None]) -> Callable[[], None]:
-    """In place of a graph on a CPU."""
-    step()
+    step()  # in place of a graph on a CPU
     return step
 
 
@@ -362,7 +357,8 @@ def trl(machine: Machine) -> dict[str, Any]:
         raise Skip("TRL is not installed")
     file = machine.out / "train_step.json"
     bench = [sys.executable, "bench/train_step.py", "--model", machine.model, "--rounds", "1", "--cases", "0"]
-    run([*bench, "--json", str(file)], {"EVO_BENCH_DEVICE": machine.device})
+    command = [*bench, "--json", str(file)]
+    subprocess.run(command, check=True, env={**os.environ, "EVO_BENCH_DEVICE": machine.device})
     return dict(json.loads(file.read_text()))
 
 
@@ -385,8 +381,8 @@ def colocated(machine: Machine) -> dict[str, Any]:
         steps = list(training_steps(store, store.run("colocated").id))
     probes = [step.stats["probe"] for step in steps if "probe" in step.stats]
     times = [step.stats["sync_seconds"] for step in steps if "probe" in step.stats]
-    found = {"steps": len(steps), "synced": len(probes), "worst_probe_nats": max(probes, default=0.0)}
-    return {**found, "sync_seconds": times}
+    worst = max(probes, default=0.0)
+    return {"steps": len(steps), "synced": len(probes), "worst_probe_nats": worst, "sync_seconds": times}
 
 
 METHODS, SEEDS = ("vpo_pass_at_k", "pass_at_k", "grpo"), (1, 2)
