@@ -482,9 +482,7 @@ async def served(machine: Machine) -> dict[str, Any]:
     from bench.served import PARTS
 
     options = machine.vllm().partition("?")[2]
-    found: dict[str, Any] = {}
-    for name, part in PARTS.items():
-        found[name] = await part(machine.model, options)
+    found: dict[str, Any] = {name: await part(machine.model, options) for name, part in PARTS.items()}
     for update in (*found["weights"], *found["adapters"]):
         gap = check("after new weights", update["off_by"]["mean"], GAP[machine.device])
         if not update["moved_by"]["mean"] > gap:

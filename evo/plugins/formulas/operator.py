@@ -20,7 +20,7 @@ from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.generators import Generator
 
-FUNCTIONS = tuple(
+_FUNCTIONS = tuple(
     CODES[name] for name in ("+", "-", "*", "/", "square", "cube", "sqrt", "exp", "log", "sin", "cos", "tanh")
 )
 LARGEST = 45
@@ -30,7 +30,7 @@ _FITTED = re.compile(r"(?m)\bFitted: (.+)$")
 _TRIES = 8
 
 
-def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
+def generate_formulas(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """Children of the parent that a prompt shows. form: how answers are written, text; bits: random. What is no formula
     goes to the generator `rule-gp`.
 
@@ -72,7 +72,7 @@ def _formulas(texts: Sequence[str], names: tuple[str, ...]) -> list[Formula]:
 
 
 def _child(shown: Sequence[Formula], names: tuple[str, ...], rng: random.Random) -> Formula:
-    variation = Variation(range(len(names)), FUNCTIONS, rng)
+    variation = Variation(range(len(names)), _FUNCTIONS, rng)
     if not shown or rng.random() < 0.1:
         terms = [variation.term() for _ in range(rng.choice((1, 1, 2, 3)))]
         return weighted_sum(terms, [1.1] * len(terms), 0.1)

@@ -28,8 +28,8 @@ from evo.plugins.formulas.grammar import (
 from vpo.languages.contract import MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
 
 MOST_FEATURES = 16
-MOST_NODES = 45
-"""Nodes of a parent that has words, and of an answer that is read; a rule has at most rule.MOST_NODES."""
+NAMED_NODES = 45
+"""Nodes of a parent that has words, and of an answer that is read; a rule has at most rule.MOST_RULE_NODES."""
 MOST_WORDS = 40
 """Words of an answer."""
 MOST_PROMPT = 2000
@@ -42,7 +42,7 @@ NUMBERS = ("1", "2", "3", "4", "5", "6", "pi", "e")
 RATIO, SMALLEST, LARGEST = 3.0, -3, 5
 """Other numbers are written as powers of RATIO with a sign, from RATIO**SMALLEST to RATIO**LARGEST."""
 CONSTANTS = tuple(f"c{sign}{k}" for sign in "+-" for k in range(SMALLEST, LARGEST + 1))
-NODES = tuple(f"n{k}" for k in range(MOST_NODES))
+NODES = tuple(f"n{k}" for k in range(NAMED_NODES))
 DIGITS = tuple(f"q{k}" for k in range(9))
 """Finer steps of a level of QUALITY."""
 QUALITY = tuple(f"e{k}" for k in range(21))
@@ -66,7 +66,7 @@ WORDS = (
     *(RULE, *FUNCTION_WORDS[MIN:], *VARIABLES[9:], *KINDS),
 )
 """Every token, in the order of its id."""
-CODES: dict[str, int] = {
+CODE_OF: dict[str, int] = {
     **{name: code for code, name in enumerate(FUNCTION_WORDS)},
     **{name: VARIABLE + index for index, name in enumerate(VARIABLES)},
 }
@@ -164,7 +164,7 @@ def read_prefix(words: Sequence[str], shown: ShownRule) -> Formula | None:
     """The formula at the beginning of `words`, None if there is none. shown: what words for nodes mean"""
     stack: list[tuple[int, list[Formula]]] = []  # functions that wait for arguments
     for word in words[:MOST_WORDS]:
-        code = CODES.get(word)
+        code = CODE_OF.get(word)
         if code is not None and code < CONSTANT:
             stack.append((code, []))
             continue
@@ -179,7 +179,7 @@ def read_prefix(words: Sequence[str], shown: ShownRule) -> Formula | None:
                 break
             stack.pop()
             done = apply(function, *arguments)
-            if done.size > MOST_NODES:
+            if done.size > NAMED_NODES:
                 return None
         else:
             return done
@@ -233,13 +233,13 @@ def _read_answer(words: Sequence[str], shown: ShownRule) -> Formula | None:
     if part is None:
         return None
     changed = shown.parent.replace(*shown.spans[_NODE_OF[words[0]]], part)
-    return changed if changed.size <= MOST_NODES else None
+    return changed if changed.size <= NAMED_NODES else None
 
 
 def encode_answer(child: Formula, shown: ShownRule) -> list[str] | None:
     """The words of an answer without its opening; None if it is too long, or the parent. With a parent it is the
     smallest subtree that differs, and what replaces it."""
-    if child.size > MOST_NODES or child == shown.parent:
+    if child.size > NAMED_NODES or child == shown.parent:
         return None
     if shown.parent is None:
         words = _written(child, shown.known)

@@ -6,7 +6,7 @@ training derive the same grammar from the same token ids, and the log-probabilit
 sampling.
 
 An answer opens, names a node if there is a parent, and continues with prefix words until no argument is missing. A
-word may come only if the rest can still end within MOST_WORDS words and the rule within MOST_NODES nodes. The node
+word may come only if the rest can still end within MOST_WORDS words and the rule within MOST_RULE_NODES nodes. The node
 itself may not be all that replaces it. The chain ends after as many answers as the prompt requests.
 """
 
@@ -23,12 +23,12 @@ import torch
 
 from evo.plugins.formulas.grammar import arity
 from evo.plugins.rules import language as w
-from evo.plugins.rules.rule import FUNCTIONS, MOST_NODES
+from evo.plugins.rules.rule import MOST_RULE_NODES, RULE_FUNCTIONS
 from vpo.languages.contract import MOST_ANSWERS, PARENT, STOP, AnswerGrammar
 
 _ID = {word: number for number, word in enumerate(w.WORDS)}
 _REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
-_ARITY = {word: arity(code) for word, code in w.CODES.items()}
+_ARITY = {word: arity(code) for word, code in w.CODE_OF.items()}
 _NEVER = 10_000
 """The size of a word that no answer may have."""
 _OPEN, _NODE, _PREFIX, _FREE = range(4)
@@ -63,7 +63,7 @@ def _read(ids: npt.NDArray[np.int32]) -> _Read:
         raise ValueError("a prompt without a number of answers at its end")
     sizes, nodes = [_NEVER] * len(w.WORDS), [-1] * len(w.WORDS)
     features = takewhile(lambda word: word != PARENT, words)
-    functions = [w.FUNCTION_WORDS[code] for code in FUNCTIONS]
+    functions = [w.FUNCTION_WORDS[code] for code in RULE_FUNCTIONS]
     for word in (*functions, *w.NUMBERS, *w.CONSTANTS, *(word for word in features if word in w.VARIABLES)):
         sizes[_ID[word]] = 1
     parent = 0
@@ -123,7 +123,7 @@ class RuleGrammar(AnswerGrammar):
         then = torch.where(to_node, _NODE, torch.where(writes & (missing == 0), _OPEN, _PREFIX))
         then = torch.where(~legal | (waits == _FREE) | (tokens == _ID[STOP]), _FREE, then)
         words = torch.where(writes, words - 1, w.MOST_WORDS)
-        left = torch.where(names, MOST_NODES - parent + size, torch.where(writes, left - size, MOST_NODES))
+        left = torch.where(names, MOST_RULE_NODES - parent + size, torch.where(writes, left - size, MOST_RULE_NODES))
         answers = answers - opens.long()
         node = torch.where(names, meant, -1)
         self._move_to(torch.stack([then, missing, words, left, answers, node, parent], dim=1))
