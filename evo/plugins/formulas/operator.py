@@ -30,7 +30,7 @@ _FITTED = re.compile(r"(?m)\bFitted: (.+)$")
 _TRIES = 8
 
 
-def generate_formulas(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
+def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """Children of the parent that a prompt shows. form: how answers are written, text; bits: random. What is no formula
     goes to the generator `rule-gp`.
 

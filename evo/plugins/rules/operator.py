@@ -59,7 +59,7 @@ class RuleVariation(Variation):
         return Formula(formula.codes, (*formula.values[:place], value, *formula.values[place + 1 :]))
 
 
-def generate_rules(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
+def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """Different children of the parent that a prompt shows. form: how answers are written, text; bits: random
 
     Raises PolicyUnavailable for a prompt of another task.

@@ -9,7 +9,7 @@ from support.command_line import evo
 
 from evo.plugins.formulas import parse
 from evo.plugins.formulas.laws import generated
-from evo.plugins.formulas.operator import generate_formulas as breed
+from evo.plugins.formulas.operator import generate as breed
 from evo.testing import PolicyContract, ProblemContract
 from problems import BadAddress, resolve
 from problems.types import Prompt

@@ -9,7 +9,7 @@ import torch
 from support import grammar_words
 
 from evo.api.load import load_policy
-from evo.plugins.formulas.operator import generate_formulas as generate  # scripted:gp
+from evo.plugins.formulas.operator import generate  # scripted:gp
 from evo.plugins.rules.dialect import DIALECT
 from evo.plugins.rules.language import MOST_WORDS, QUALITY, encode_answer, read_prompt
 from evo.plugins.rules.problem import RuleProblem
