@@ -1,15 +1,14 @@
-"""Formulas: problems solved by this engine, pyoperon and gplearn, at equal evaluations or equal CPU seconds.
+"""Formulas: problems solved by this engine and pyoperon, at equal evaluations or equal CPU seconds.
 
     python -m bench.formulas measure evo small --evaluations 1000 --seeds 5 -o out/
     python -m bench.formulas measure pyoperon feynman --seconds 60 --seeds 1 --limit 20 -o out/
-    python -m bench.formulas prove out/small_evo_1000.jsonl
     python -m bench.formulas report out/ > table.md
 
 A problem is solved if the recommended formula has R2 > .999 on the test rows. Training rows, test rows and the search
-have the seed. pyoperon and gplearn are asked for the same longest formula (50 nodes) on one thread; pyoperon counts
-each residual and each Jacobian of its Levenberg-Marquardt, as this engine does. Intervals are of 2,000 bootstrap draws
-of problems, 95%. `--limit` takes the first problems of one random order (seed 0). A measurement that was stopped
-continues. Install the peers with `pip install pyoperon gplearn`.
+have the seed. pyoperon is asked for the same longest formula (50 nodes) on one thread; it counts each residual and each
+Jacobian of its Levenberg-Marquardt, as this engine does. Intervals are of 2,000 bootstrap draws of problems, 95%.
+`--limit` takes the first problems of one random order (seed 0). A measurement that was stopped continues. Install the
+peer with `pip install pyoperon`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.formulas_proof import is_equivalent
 from evo.plugins.formulas.evaluation import Array
 from evo.plugins.formulas.grammar import write
 from evo.plugins.formulas.laws import Law, feynman, generated, small
@@ -127,29 +125,7 @@ def _operon_passes(model: Any) -> int:
     return int(model.stats_["residual_evaluations"]) + int(model.stats_["jacobian_evaluations"])
 
 
-def run_gplearn(x: Array, y: Array, budget: Budget, seed: int) -> Found:
-    """gplearn, a generation at a time if CPU seconds end it."""
-    from gplearn.genetic import SymbolicRegressor
-
-    left = budget.clock()
-    model = SymbolicRegressor(
-        population_size=budget.population,
-        generations=max(1, (budget.evaluations or 1) // budget.population),
-        function_set=("add", "sub", "mul", "div", "sqrt", "log", "sin", "cos", "neg", "inv"),
-        feature_names=[f"v{i}" for i in range(x.shape[1])],
-        metric="mse",
-        parsimony_coefficient=1e-4,
-        random_state=seed,
-        n_jobs=1,
-        low_memory=True,
-        warm_start=not budget.evaluations,
-    ).fit(x, y)
-    while not budget.evaluations and left() > 0 and not budget.is_solved(model.predict):
-        model.set_params(generations=model.generations + 1).fit(x, y)
-    return Found(model.predict, model.generations * budget.population, len(model._program.program), str(model._program))
-
-
-SYSTEMS = {"evo": run_evo, "pyoperon": run_pyoperon, "gplearn": run_gplearn}
+SYSTEMS = {"evo": run_evo, "pyoperon": run_pyoperon}
 
 
 def r_squared(predicted: np.ndarray, y: np.ndarray) -> float:
@@ -226,18 +202,6 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def prove(files: Sequence[Path], seconds: float, seeds: int) -> None:
-    """Add to the rows of the first seeds whether sympy proves their formulas; those with R2 of at most .999 are not."""
-    for path in files:
-        rows = read_rows(path)
-        for row in rows:
-            if "proved" in row or row["seed"] >= seeds:
-                continue
-            law = next(law for law in SETS[row["set"]]() if law.name == row["name"])
-            row["proved"] = row["r2"] > SOLVED and is_equivalent(law, row["text"], seconds)
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def rate(rows: Sequence[dict[str, Any]], holds: Callable[[dict[str, Any]], bool]) -> str:
     """The share of rows, each problem weighted equally, and its interval."""
     by_problem: dict[str, list[bool]] = {}
@@ -251,8 +215,8 @@ def rate(rows: Sequence[dict[str, Any]], holds: Callable[[dict[str, Any]], bool]
 
 def report(folder: Path) -> Iterator[str]:
     """A Markdown table of every file in the folder."""
-    yield "| set | noise | budget | system | problems x seeds | solved | proved | outside | size | CPU s | passes |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "| set | noise | budget | system | problems x seeds | solved | outside | size | CPU s | passes |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for file in sorted(folder.glob("*.jsonl")):
         rows = read_rows(file)
         if not rows:
@@ -261,8 +225,6 @@ def report(folder: Path) -> Iterator[str]:
         names = {row["name"] for row in rows}
         cells = [rows[0]["set"], f"{rows[0]['noise']:g}", file.stem.split("_")[2], rows[0]["system"]]
         cells += [f"{len(names)} x {len(rows) / len(names):g}", rate(rows, lambda row: row["r2"] > SOLVED)]
-        tried = [row for row in rows if "proved" in row]
-        cells.append(rate(tried, lambda row: row["proved"]) if tried else "")
         cells.append(rate(outside, lambda row: row.get("r2_outside", -1) > SOLVED) if outside else "")
         cells += [f"{np.median([r['size'] for r in rows]):.0f}", f"{np.median([r['cpu'] for r in rows]):.2f}"]
         cells.append(f"{np.median([r['evaluations'] for r in rows]):.0f}")
@@ -282,16 +244,10 @@ def main() -> None:
     one.add_argument("--noise", type=float, default=0.0)
     one.add_argument("--keep-solved", type=Path, nargs="*", default=[], help="files whose solved rows are taken over")
     one.add_argument("-o", "--output", type=Path, required=True)
-    proving = commands.add_parser("prove")
-    proving.add_argument("files", type=Path, nargs="+")
-    proving.add_argument("--seeds", type=int, default=1)
-    proving.add_argument("--seconds", type=float, default=10.0, help="CPU seconds a proof")
     commands.add_parser("report").add_argument("folder", type=Path)
     given = parser.parse_args()
     if given.command == "measure":
         measure(given)
-    elif given.command == "prove":
-        prove(given.files, given.seconds, given.seeds)
     else:
         print("\n".join(report(given.folder)))
 

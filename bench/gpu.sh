@@ -59,7 +59,7 @@ pack() {
     local arguments=(--out "$pack")
     [ $dry = 0 ] || arguments+=(--dry)
     # minutes of a processor, which need not be one of a GPU
-    PYTHONPATH=. "$python" -m bench.gpu_stages lessons "${arguments[@]}" > "$pack/lessons.log" 2>&1
+    PYTHONPATH=. "$python" -m bench.gpu lessons "${arguments[@]}" > "$pack/lessons.log" 2>&1
     (cd "$pack" && sha256sum operator.db lessons.json wheels/* $(ls model.tar.* 2> /dev/null) > SHA256SUMS)
     du -sh "$pack"
 }
@@ -101,11 +101,11 @@ for stage in $stages; do
     arguments=(--out "$out" --model "$model")
     [ $dry = 0 ] || arguments+=(--dry)
     # what a stage begins and does not end is taken up by its next try (searches and trainings resume)
-    timeout --signal=INT --kill-after=30 "$room" "$python" -m bench.gpu_stages "$stage" "${arguments[@]}" > "$out/$stage.log" 2>&1
+    timeout --signal=INT --kill-after=30 "$room" "$python" -m bench.gpu "$stage" "${arguments[@]}" > "$out/$stage.log" 2>&1
     code=$?
     if [ $code = 124 ] || [ $code = 137 ] || [ $code = 130 ]; then left=1; echo "   to be continued"; break; fi
     if [ $code != 0 ]; then failed=1; echo "   failed: $(tail -n 1 "$out/$stage.log")"; fi
 done
-"$python" -m bench.gpu_stages report --out "$out" || failed=1
+"$python" -m bench.gpu report --out "$out" || failed=1
 [ $left = 0 ] || exit 75
 exit $failed

@@ -13,7 +13,7 @@ from problems.contract import Problem
 from problems.registry import describe_sets, families, resolve
 
 WHO_SEARCHES = (
-    "The embedded policies search mazes, but embedded:formula formulas and embedded:rules rules of job shops; "
+    "The embedded policies search mazes, but embedded:rules rules of job shops; "
     "scripted:gp changes formulas and rules without a model. Other problems take a hub id, a directory or "
     "openai:MODEL@URL, or scripted:mutate (random edits of numbers and programs, no model)."
 )

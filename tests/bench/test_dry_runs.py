@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.gpu_place import tiny_model
-from bench.gpu_stages import STAGES
+from bench.gpu import STAGES, tiny_model
 
 ROOT = Path(__file__).parents[2]
 BENCHES = sorted(path.stem for path in (ROOT / "bench").glob("*.py"))

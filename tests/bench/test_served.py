@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bench.gpu_place import tiny_model
+from bench.gpu import tiny_model
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, for tests and for bench/cluster_kills.py.
+"""A Ray cluster of several nodes on this machine, for tests and for a bench of kills (commit c96219c2).
 
 with ray_cluster(nodes=3) as cluster:      # cluster.address is what --ray takes
     cluster.kill_node()

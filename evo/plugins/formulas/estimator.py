@@ -120,7 +120,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
             self.front_ = search(
                 rows,
                 goal,
-                read_rules(self, read_units(X_units, y_units, len(names))),
+                _read_rules(self, read_units(X_units, y_units, len(names))),
                 names=tuple(plain for _given, plain in names),
                 seconds=np.inf if self.timeout_in_seconds is None else float(self.timeout_in_seconds),
                 evaluations=self.max_evals,
@@ -258,7 +258,7 @@ def read_units(x_units: Sequence[str] | None, y_units: str | None, columns: int)
     return tuple(map(parse_unit, (*texts, y_units or "")))
 
 
-def read_rules(model: FormulaRegressor, units: tuple[Dimension | None, ...] | None) -> FormulaRules:
+def _read_rules(model: FormulaRegressor, units: tuple[Dimension | None, ...] | None) -> FormulaRules:
     """What a model's parameters allow on the front. Raises ValueError, one line."""
     if model.binary_operators is None and model.unary_operators is None:
         names: tuple[str, ...] = DEFAULT_FUNCTIONS

@@ -284,7 +284,7 @@ def begin_fit(
     if settings.units and re.search(r"(°|\bdeg) ?[CF]\b|[℃℉]", f"{settings.units} {table.units}"):
         notes.append("°C and °F count as units of their own, because their zeros are not that of K.")
     if settings.units:
-        notes += _describe_units(read_rules(settings, table), table)
+        notes += _describe_units(_read_rules(settings, table), table)
     data = {
         "path": str(path.resolve()),
         "sha256": digest,
@@ -350,7 +350,7 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     front = search(
         parts.x,
         parts.y,
-        read_rules(settings, parts.table),
+        _read_rules(settings, parts.table),
         names=fit.names,
         seconds=math.inf if settings.seconds is None else settings.seconds,
         evaluations=settings.evaluations,
@@ -389,7 +389,7 @@ def save_fit(fit: SavedFit, path: Path) -> None:
     write_whole(path, json.dumps(fit.record(), indent=1, ensure_ascii=False) + "\n")
 
 
-def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
+def _read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
     """What may be on the front. Raises BadTable for functions and units that cannot be read."""
     try:
         codes = read_functions(("+", "-", "*", *(settings.functions or DEFAULT_FUNCTIONS)))
@@ -432,7 +432,7 @@ def _describe_units(rules: FormulaRules, table: DataTable) -> list[str]:
 
 def _check_search(settings: FitSettings, table: DataTable) -> None:
     """Raises BadTable for settings of the search that it would refuse."""
-    rules = read_rules(settings, table)
+    rules = _read_rules(settings, table)
     for guess in settings.guesses:
         formula = rules.express(_parse_guess(guess, table))
         if formula is None:

@@ -20,7 +20,7 @@ _NODE_FREEDOM = 0.3
 rows. Chosen on eight tables and generated formulas (see bench/results/formulas.md)."""
 
 _NODE_COST = 0.6
-"""Of a node in the recommendation, in constants; chosen on laws 1000-1099 of bench/formulas_noise.py."""
+"""Of a node in the recommendation, in constants; chosen on laws 1000-1099 (bench/results/formulas.md)."""
 _LEAST_SHARE = 0.2
 """Of the rows that count in the recommendation, however few of them have the error."""
 

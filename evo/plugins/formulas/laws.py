@@ -20,13 +20,13 @@ import numpy as np
 from evo.plugins.formulas.evaluation import Array, evaluate, quiet
 from evo.plugins.formulas.grammar import Formula, parse
 
-ROWS = 200, 1000
+_ROWS = 200, 1000
 """Training rows and test rows of the Feynman equations and of the drawn formulas."""
 RANGES = ((1.0, 5.0), (0.5, 3.0), (-2.0, 2.0), (0.0, 1.0))
 """Of the variables of drawn formulas."""
 Specification = tuple[tuple[str, float, float, float], ...]
 """Of each variable: kind, low, high, count or step; kind "U" is uniform, "E" evenly spaced."""
-MOST_ROWS = {"train": 2000, "test": 5000}
+_MOST_ROWS = {"train": 2000, "test": 5000}
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Law:
         """x (d, n) and y (n,) of "train" or "test", rows without a value left out."""
         spec = self.train if split == "train" else self.test
         rng = np.random.default_rng([seed, split == "train"])
-        x = _draw(spec, rng, MOST_ROWS[split])
+        x = _draw(spec, rng, _MOST_ROWS[split])
         y = self.value(x)
         kept = np.isfinite(y)
         return np.ascontiguousarray(x[:, kept]), y[kept]
@@ -127,7 +127,7 @@ def generated(split: str) -> tuple[Law, ...]:
 
 def _uniform(ranges: Sequence[tuple[float, float]]) -> tuple[Specification, Specification]:
     """Training rows and test rows, uniform in each range."""
-    train, test = (tuple(("U", low, high, float(rows)) for low, high in ranges) for rows in ROWS)
+    train, test = (tuple(("U", low, high, float(rows)) for low, high in ranges) for rows in _ROWS)
     return train, test
 
 

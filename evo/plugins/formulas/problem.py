@@ -188,11 +188,6 @@ def region_errors(problem: FormulaProblem, residual: Array) -> list[float]:
     return [(float((inside**2).mean()) if len(inside) else loss) / variance for inside in insides]
 
 
-def region_rewards(problem: FormulaProblem, residual: Array) -> tuple[float, ...]:
-    """The rewards by region of a formula with this residual."""
-    return tuple(_reward(error) for error in region_errors(problem, residual))
-
-
 def _reward(error: float) -> float:
     """1 for FINEST and less, 0 for 1 and more."""
     if not math.isfinite(error):

@@ -29,7 +29,7 @@ LOSSES = ("squared", "relative")
 """What a search makes small: the mean squared error, or the mean square of the errors as shares of the target."""
 NEAREST = 1e-12
 """A target of a smaller share of the largest one counts as 0, of which no error is a share."""
-MOST_ROWS = 1000
+_MOST_ROWS = 1000
 """Rows that a search works on; more are sampled, and the front is fitted to all at the end."""
 Callback = Callable[[Front], bool | None]
 """Called when the front got better, at most about ten times a second, and every half second; true ends the search."""
@@ -70,8 +70,8 @@ def search(
         raise ValueError(f"there are {len(names)} names for {table.shape[1]} columns")
     every = used = ScaledRows.of(table, goal, weights)
     unit = float(f"1e{every.target}") ** 2 if loss == "squared" else _mean_weight(every.y, given)
-    if len(goal) > MOST_ROWS:
-        used = every.take(np.sort(np.random.default_rng(seed).choice(len(goal), MOST_ROWS, replace=False)))
+    if len(goal) > _MOST_ROWS:
+        used = every.take(np.sort(np.random.default_rng(seed).choice(len(goal), _MOST_ROWS, replace=False)))
     starts = [each if isinstance(each, Formula) else parse(each, names) for each in guesses]
     for guess, start in zip(guesses, starts, strict=True):
         if not isinstance(guess, Formula) and rules.express(start) is None:

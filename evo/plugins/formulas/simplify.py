@@ -14,9 +14,9 @@ from evo.plugins.formulas.grammar import CONSTANT, VARIABLE, Formula, apply, con
 from evo.plugins.formulas.terms import product, raised
 
 _POWERS = {g.SQUARE: 2.0, g.CUBE: 3.0, g.SQRT: 0.5}
-Number = tuple[float, bool]
+_Number = tuple[float, bool]
 """A factor, and whether it may be fitted."""
-ONE: Number = (1.0, False)
+ONE: _Number = (1.0, False)
 NUMBERS, POWERS, SUMS = range(3)
 """How far a formula is taken apart: into the factors of a product, those of its powers too, and constant factors of
 sums, exponentials and logarithms too."""
@@ -91,11 +91,11 @@ def _rewritings(formula: Formula) -> Iterator[Formula]:
 
 
 @lru_cache(10_000)
-def _factors_of(formula: Formula, depth: int) -> tuple[Number, Mapping[Formula, float]]:
+def _factors_of(formula: Formula, depth: int) -> tuple[_Number, Mapping[Formula, float]]:
     """A number and powers by base, whose product is the formula."""
     factors: dict[Formula, float] = {}
 
-    def add(part: Formula, power: float) -> Number:
+    def add(part: Formula, power: float) -> _Number:
         code, parts = part.codes[-1], part.arguments()
         if _is_number(part):
             return float(np.power(part.values[0], power)), code == CONSTANT
@@ -113,7 +113,7 @@ def _factors_of(formula: Formula, depth: int) -> tuple[Number, Mapping[Formula, 
     return add(formula, 1.0), factors
 
 
-def _pull(formula: Formula, power: float) -> tuple[Number, Formula]:
+def _pull(formula: Formula, power: float) -> tuple[_Number, Formula]:
     """A number and a formula whose power, multiplied, are the formula's: 2.0*a + 4.0*b gives 2.0 and a + 2.0*b."""
     code, parts = formula.codes[-1], formula.arguments()
     if code == g.LOG:
@@ -140,11 +140,11 @@ def _is_number(formula: Formula) -> bool:
     return formula.size == 1 and bool(formula.values) and (formula.codes[0] == CONSTANT or formula.values[0] % 1 == 0)
 
 
-def _times(left: Number, right: Number) -> Number:
+def _times(left: _Number, right: _Number) -> _Number:
     return left[0] * right[0], left[1] or right[1]
 
 
-def _write_product(number: Number, factors: Mapping[Formula, float]) -> Formula:
+def _write_product(number: _Number, factors: Mapping[Formula, float]) -> Formula:
     groups: dict[float, tuple[list[Formula], list[Formula]]] = {1.0: ([], [])}
     for base, power in factors.items():
         size = abs(power)
@@ -168,11 +168,11 @@ def _write_product(number: Number, factors: Mapping[Formula, float]) -> Formula:
 
 
 @lru_cache(10_000)
-def _terms_of(formula: Formula) -> Mapping[Formula | None, Number]:
+def _terms_of(formula: Formula) -> Mapping[Formula | None, _Number]:
     """Terms with their factors, whose sum is the formula; None has the number alone."""
-    terms: dict[Formula | None, Number] = {}
+    terms: dict[Formula | None, _Number] = {}
 
-    def add(others: Mapping[Formula | None, Number], factor: Number) -> Mapping[Formula | None, Number]:
+    def add(others: Mapping[Formula | None, _Number], factor: _Number) -> Mapping[Formula | None, _Number]:
         for term, number in others.items():
             (value, was_fitted), (more, is_fitted) = terms.get(term, (0.0, False)), _times(factor, number)
             total = 0.0 if abs(value + more) < 1e-14 * abs(value) else value + more
@@ -195,7 +195,7 @@ def _terms_of(formula: Formula) -> Mapping[Formula | None, Number]:
     return add({_write_product(ONE, factors) if factors else None: ONE}, number)
 
 
-def _write_sum(terms: Mapping[Formula | None, Number]) -> Formula:
+def _write_sum(terms: Mapping[Formula | None, _Number]) -> Formula:
     """Positive terms first, and a number after terms of its sign."""
     whole: Formula | None = None
     for term, (value, is_fitted) in sorted(terms.items(), key=lambda each: (each[1][0] < 0, each[0] is None)):

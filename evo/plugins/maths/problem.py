@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MARGIN = Fraction(1, 10**9)
 """A record is better than the best known value by more than this share of it: less is the same optimum, polished."""
-SECONDS = 20.0
+_SECONDS = 20.0
 """Of CPU time for one instance."""
 LICENCE = "Apache-2.0"
 _MEMORY, _OUTPUT = 2 << 30, 16 << 20
@@ -60,8 +60,8 @@ class MathsProblem(Problem):
         self.target: float | None = self.best_known * float(1 - MARGIN)
         self.source, self.licence = task.source, LICENCE
         self._sandbox = sandbox
-        self.timeout: float | None = SECONDS
-        self._limits = Limits(SECONDS, SECONDS * WALL_FACTOR, memory=_MEMORY, output=_OUTPUT)
+        self.timeout: float | None = _SECONDS
+        self._limits = Limits(_SECONDS, _SECONDS * WALL_FACTOR, memory=_MEMORY, output=_OUTPUT)
 
     def __repr__(self) -> str:
         return f"MathsProblem({self.name!r})"
@@ -79,7 +79,7 @@ class MathsProblem(Problem):
 {task.text}
 
 It is called for {task.symbol} = {sizes}, the smallest first{decides}. Each call may \
-take {SECONDS:g} s of one core;
+take {_SECONDS:g} s of one core;
 numpy can be imported. What is returned is measured; nothing that is claimed about it counts.
 {alias}Best values known: {known}."""
 

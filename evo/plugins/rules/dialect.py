@@ -1,8 +1,7 @@
-"""`rule-edit`, the language of policies for rules: that of formulas (evo.plugins.formulas.edits.language) with other
-prompts.
+"""`rule-edit`, the language of policies for rules, as the entry point of "evo.dialects" names it: its prompts.
 
     of:p,w=p/(w+1) rule x1 x2           the names and the parent (one word, unknown to the policy), the features
-    loose tight                         what the families of instances are, by words.KINDS
+    loose tight                         what the families of instances are, by language.KINDS
     par n0 f:/ n1 x1 n2 f:+ n3 x2 ...   the parent, its nodes counted
     err e4 q6 e9 q0                     how low its cost is on each family: e4 q6 as the seed's, then in steps of 2%
     m2                                  the number of answers requested; the prompt ends here
@@ -20,10 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.plugins.formulas.edits import words as w
-from evo.plugins.formulas.edits.dialect import FormulaDialect
-from evo.plugins.formulas.edits.language import prefix_words, read_prompt, write_header
 from evo.plugins.formulas.grammar import Formula, FormulaError, write
+from evo.plugins.rules import language as w
+from evo.plugins.rules.language import decode_chain, encode_answer, prefix_words, read_prompt, write_header
 from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import Problem
 from vpo.languages.contract import MOST_ANSWERS, PARENT, require
@@ -35,14 +33,13 @@ RULE_FORMAT = "rule-edit"
 CHECKPOINT = Path(__file__).parent / "checkpoint"
 LOWEST, HIGHEST = 0.04, 2.5
 """Costs that the language tells apart, as multiples of the seed's."""
-DIGITS = w.EXPLAINED[:9]
-"""Finer steps of a level of QUALITY."""
 
 
 @dataclass
-class RuleDialect(FormulaDialect):
+class RuleDialect:
     name: str = RULE_FORMAT
     speaks_of: str = "priority rules (rules: and your own simulators)"
+    answer_format: str = "text"
     example: str = "rules:jobshop/0"
     checkpoints: Mapping[str, Path] = field(
         default_factory=lambda: {"rules": CHECKPOINT} if CHECKPOINT.is_dir() else {}
@@ -50,6 +47,12 @@ class RuleDialect(FormulaDialect):
 
     def understands(self, problem: Problem) -> bool:
         return isinstance(problem, RuleTask)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        return w.WORDS
+
+    def most_tokens(self, answers: int) -> int:
+        return w.most_tokens(answers)
 
     def prompt(self, problem: Problem, parent: str, answers: int) -> str:
         task = require(problem, RuleTask, self)  # type: ignore[type-abstract]
@@ -59,24 +62,33 @@ class RuleDialect(FormulaDialect):
             raise ValueError(f"the language has words for {w.MOST_FEATURES} features at most, not {len(task.names)}")
         return f"{_begin(task, parent)} m{answers}"
 
+    def read(self, text: str, prompt: str) -> list[str]:
+        return decode_chain(text, prompt)
+
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
         """The chain. Numbers that have no word and are not the parent's are rounded to one that has; None also if that
         makes an answer worse, and no better than the parent."""
         shown = read_prompt(prompt)
         if shown is None:
             return None
-        rounded: list[str] = []
+        chain: list[str] = []
         for answer in answers:
             try:
-                rounded.append(write(_round(parse_rule(answer, shown.names), shown.parent), shown.names))
+                rule = _round(parse_rule(answer, shown.names), shown.parent)
             except FormulaError:
                 return None
-            if rounded[-1] != answer:
+            rounded = write(rule, shown.names)
+            if rounded != answer:
                 parents = [] if shown.parent is None else [write(shown.parent, shown.names)]
-                found, *others = (problem.score(text).fitness for text in (rounded[-1], answer, *parents))
+                found, *others = (problem.score(text).fitness for text in (rounded, answer, *parents))
                 if found < others[0] and found <= others[-1]:
                     return None
-        return super().write(problem, rounded, prompt)
+            words = encode_answer(shown.read(rounded), shown)
+            if words is None:
+                return None
+            chain += [w.ANSWER, *words]
+        text = " ".join(chain)
+        return text if len(self.read(text, prompt)) == len(answers) else None
 
     @property
     def grammar(self) -> type[RuleGrammar]:
@@ -118,8 +130,8 @@ def _levels(problem: Problem, parent: str) -> list[str]:
     for reward in problem.score(parent).rewards:
         ratio = min(max(1 / max(reward, 1e-9) - 1, LOWEST), HIGHEST)
         share = math.log(HIGHEST / ratio) / math.log(HIGHEST / LOWEST)
-        level, digit = divmod(round(share * (len(w.QUALITY) * len(DIGITS) - 1)), len(DIGITS))
-        words += [w.QUALITY[level], DIGITS[digit]]
+        level, digit = divmod(round(share * (len(w.QUALITY) * len(w.DIGITS) - 1)), len(w.DIGITS))
+        words += [w.QUALITY[level], w.DIGITS[digit]]
     return words
 
 

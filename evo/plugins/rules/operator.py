@@ -11,10 +11,10 @@ import random
 import re
 from collections.abc import Sequence
 
-from evo.plugins.formulas.edits.words import VALUES
 from evo.plugins.formulas.grammar import Formula, FormulaError, apply, fixed, write
 from evo.plugins.formulas.variation import Variation, uses_variables
-from evo.plugins.rules.rule import FUNCTIONS, MOST_NODES, parse_rule
+from evo.plugins.rules.language import VALUES
+from evo.plugins.rules.rule import MOST_RULE_NODES, RULE_FUNCTIONS, parse_rule
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
 
@@ -74,7 +74,7 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
             shown.append(parse_rule(text, names))
         except FormulaError:
             continue
-    variation = RuleVariation(range(len(names)), FUNCTIONS, random.Random(bits))
+    variation = RuleVariation(range(len(names)), RULE_FUNCTIONS, random.Random(bits))
     children: dict[Formula, None] = {}
     while len(children) < answers:
         children[_child(variation, shown, children)] = None
@@ -87,5 +87,5 @@ def _child(variation: RuleVariation, shown: Sequence[Formula], taken: dict[Formu
     while True:
         fresh = not shown or rng.random() < 0.05
         child = variation.inner() if fresh else variation.change(shown[0], shown[1:])
-        if child.size <= MOST_NODES and uses_variables(child) and child not in taken and child not in shown:
+        if child.size <= MOST_RULE_NODES and uses_variables(child) and child not in taken and child not in shown:
             return child

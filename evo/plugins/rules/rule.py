@@ -17,20 +17,20 @@ from evo.plugins.formulas.grammar import CODES, CONSTANT, Formula, FormulaError,
 from evo.plugins.formulas.variation import Variation
 from problems.contract import Problem
 
-MOST_NODES = 31
+MOST_RULE_NODES = 31
 """Of a rule: it is to be read by a person."""
-FUNCTIONS = tuple(
+RULE_FUNCTIONS = tuple(
     CODES[name] for name in ("+", "-", "*", "/", "min", "max", "neg", "abs", "square", "sqrt", "exp", "log")
 )
 """Codes of the functions that a rule may use."""
-_CALLED = ", ".join(name_of(code) for code in FUNCTIONS if name_of(code).isalpha() and name_of(code) != "neg")
+_CALLED = ", ".join(name_of(code) for code in RULE_FUNCTIONS if name_of(code).isalpha() and name_of(code) != "neg")
 
 
 class RuleTask(Problem):
     """A problem whose answers are rules, as operators and prompts need to know it.
 
     about: what each feature is, by its name; the order is that of the formula's variables
-    kinds: a word of the language a family (evo.plugins.formulas.edits.words.KINDS); "other" for each if empty
+    kinds: a word of the language a family (evo.plugins.rules.language.KINDS); "other" for each if empty
     """
 
     about: Mapping[str, str]
@@ -50,16 +50,16 @@ class RuleTask(Problem):
             return super().canonical(answer)
 
     def random_answer(self, rng: Random) -> str:
-        return write(Variation(range(len(self.names)), FUNCTIONS, rng).tree(4).freeze(), self.names)
+        return write(Variation(range(len(self.names)), RULE_FUNCTIONS, rng).tree(4).freeze(), self.names)
 
 
 def parse_rule(text: str, names: tuple[str, ...]) -> Formula:
     """The rule that a text says. Raises FormulaError, one line, also for functions and sizes that a rule has not."""
     rule = parse(text, names).freeze()
-    if rule.size > MOST_NODES:
-        raise FormulaError(f"the rule has {rule.size} nodes; at most {MOST_NODES} are read")
+    if rule.size > MOST_RULE_NODES:
+        raise FormulaError(f"the rule has {rule.size} nodes; at most {MOST_RULE_NODES} are read")
     for code in rule.codes:
-        if code < CONSTANT and code not in FUNCTIONS:
+        if code < CONSTANT and code not in RULE_FUNCTIONS:
             raise FormulaError(f"{name_of(code)} is not part of a rule; there is + - * / {_CALLED}")
     return rule
 
@@ -77,4 +77,4 @@ def describe(about: Mapping[str, str]) -> str:
     return f"""\
 The answer is one expression over the features {", ".join(about)}. What has the smallest value goes first.
 {listed}
-Write + - * /, parentheses, numbers, and {_CALLED}. At most {MOST_NODES} names, numbers and operators. No prose."""
+Write + - * /, parentheses, numbers, and {_CALLED}. At most {MOST_RULE_NODES} names, numbers and operators. No prose."""

@@ -15,8 +15,8 @@ from problems.contract import BadAddress, Score
 from problems.rows import field_of
 
 LETTERS = "ABCDE"
-OBJECTIVES = tuple(f"entity_{letter}" for letter in LETTERS)
-SEED = 0
+_OBJECTIVES = tuple(f"entity_{letter}" for letter in LETTERS)
+_SEED = 0
 """The seed of the split."""
 _TASK = """\
 In the narrative below the names of {number} things are hidden behind masks. Each can be found from what is said of it \
@@ -42,7 +42,7 @@ class EureqaProblem(TextProblem):
         first five to be found. Our rows may also have `facts`: sentences that give the answer.
     """
 
-    objectives = OBJECTIVES
+    objectives = _OBJECTIVES
     rules = "eureqa 1"
 
     def __init__(self, name: str, row: Mapping[str, Any], where: str, source: str, licence: str) -> None:
@@ -56,10 +56,10 @@ class EureqaProblem(TextProblem):
     @property
     def reference(self) -> str:
         """An answer that earns everything."""
-        return "\n".join(f"<{slot}>{name}</{slot}>" for slot, name in zip(OBJECTIVES, self.entities, strict=True))
+        return "\n".join(f"<{slot}>{name}</{slot}>" for slot, name in zip(_OBJECTIVES, self.entities, strict=True))
 
     def statement(self) -> str:
-        form = [f"<{slot}>name</{slot}> (resolves {mask})" for slot, mask in zip(OBJECTIVES, self.masks, strict=True)]
+        form = [f"<{slot}>name</{slot}> (resolves {mask})" for slot, mask in zip(_OBJECTIVES, self.masks, strict=True)]
         return _TASK.format(
             number=len(LETTERS),
             facts=_FACTS.format(facts="\n".join(self.facts)) if self.facts else "",
@@ -73,7 +73,7 @@ class EureqaProblem(TextProblem):
         names = parse_names(answer)
         filled = [name for name in names if name]
         if not filled:
-            return Score.failure(len(OBJECTIVES), "no name in any <entity_...>", "There is no name in any tag.")
+            return Score.failure(len(_OBJECTIVES), "no name in any <entity_...>", "There is no name in any tag.")
         rewards = score_names(names, self.entities)
         features = {"filled": float(len(filled)), "different": float(len({name.casefold() for name in filled}))}
         return Score(rewards, sum(rewards) / len(rewards), features, self._feedback(names, rewards))
@@ -97,7 +97,7 @@ def _texts(row: Mapping[str, Any], name: str, where: str, fewest: int) -> tuple[
 def parse_names(text: str) -> tuple[str, ...]:
     """The contents of the first <entity_A> to <entity_E>, in any case of letters, without white space around them;
     "" if missing."""
-    return tuple((first_field(text, name, any_case=True) or "").strip() for name in OBJECTIVES)
+    return tuple((first_field(text, name, any_case=True) or "").strip() for name in _OBJECTIVES)
 
 
 def score_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[float, ...]:
@@ -119,6 +119,6 @@ def mix(name: str, splits: Sequence[Sequence[Mapping[str, Any]]]) -> Sequence[Ma
     if name not in ("hf", "hf-train"):
         return splits[0]
     hard = list(splits[-1])
-    random.Random(SEED).shuffle(hard)
+    random.Random(_SEED).shuffle(hard)
     half = len(hard) // 2
     return hard[half:] if name == "hf" else [*splits[0], *hard[:half]]

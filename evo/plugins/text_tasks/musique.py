@@ -18,7 +18,7 @@ from problems.rows import field_of
 
 HOPS = 4
 """Components of hops, and distinct citations that count."""
-OBJECTIVES = (*(f"hop_{number}" for number in range(1, HOPS + 1)), "answer")
+_OBJECTIVES = (*(f"hop_{number}" for number in range(1, HOPS + 1)), "answer")
 _ANSWER_WEIGHT = 3
 
 
@@ -45,7 +45,7 @@ def score_cited(cited: Cited, support: Sequence[int], answers: Sequence[str]) ->
     """support: the paragraph of each hop, in order; answers: the answer and its aliases. Hops beyond those that the
     question has are 1. Without an answer everything is 0."""
     if not cited.answer:
-        return (0.0,) * len(OBJECTIVES)
+        return (0.0,) * len(_OBJECTIVES)
     hops = [float(index in cited.counted) for index in support[:HOPS]]
     best = max(token_f1(cited.answer, answer, articles=True) for answer in answers)
     return (*hops, *(1.0,) * (HOPS - len(hops)), best)
@@ -75,7 +75,7 @@ class MusiqueProblem(TextProblem):
         with `paragraph_support_idx`; `answer` and `answer_aliases`
     """
 
-    objectives = OBJECTIVES
+    objectives = _OBJECTIVES
     rules = "musique 1"
 
     def __init__(self, name: str, row: Mapping[str, Any], where: str, source: str, licence: str) -> None:
@@ -106,7 +106,7 @@ class MusiqueProblem(TextProblem):
         """Features: how many paragraphs it cites and how many words its answer has."""
         cited = parse_cited(answer)
         if not cited.answer:
-            return Score.failure(len(OBJECTIVES), "no <answer>, or nothing in it", "There is no text in <answer>.")
+            return Score.failure(len(_OBJECTIVES), "no <answer>, or nothing in it", "There is no text in <answer>.")
         rewards = score_cited(cited, self.support, self.answers)
         features = {"cited": float(len(cited.support)), "words": float(len(cited.answer.split()))}
         return Score(rewards, scalar(rewards), features, self._feedback(cited, rewards))
@@ -138,14 +138,14 @@ def gold_indices(row: Mapping[str, Any], where: str) -> list[int]:
     return [index for index in indices if isinstance(index, int)]
 
 
-SEED = 42
+_SEED = 42
 OPTIONS = ("stratified", "seed", "distractors")
 
 
 def select(rows: Sequence[Row], options: Mapping[str, int]) -> Sequence[Row]:
     """The rows that `stratified` draws, in the order of the file, each cut to `distractors`."""
     if "stratified" in options:
-        rows = stratify(rows, options["stratified"], options.get("seed", SEED))
+        rows = stratify(rows, options["stratified"], options.get("seed", _SEED))
     elif "seed" in options:
         raise BadAddress("musique: seed goes with stratified=N")
     if "distractors" in options:

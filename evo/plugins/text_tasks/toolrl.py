@@ -81,14 +81,14 @@ def _stream(body: str) -> Iterator[Any]:
 
 # -- rewards -----------------------------------------------------------------------------------------------------------
 
-OBJECTIVES = ("format", "tool_name", "arg_key", "arg_value")
+_OBJECTIVES = ("format", "tool_name", "arg_key", "arg_value")
 _CLOSE = 1e-9
 _SAME_NAME = 100
 
 
 @dataclass(frozen=True)
 class ToolReward:
-    """rewards: in the order of OBJECTIVES; answer: as it was parsed; pairs: (wanted, found) as aligned, either None
+    """rewards: in the order of _OBJECTIVES; answer: as it was parsed; pairs: (wanted, found) as aligned, either None
     if it has no partner"""
 
     rewards: tuple[float, float, float, float]
@@ -197,7 +197,7 @@ class ToolProblem(TextProblem):
         written. The calls of the reference are what counts; its response and its thought are not compared.
     """
 
-    objectives = OBJECTIVES
+    objectives = _OBJECTIVES
     rules = "toolrl 1"
 
     def __init__(self, name: str, row: Mapping[str, Any], where: str, source: str, licence: str) -> None:
@@ -227,11 +227,11 @@ class ToolProblem(TextProblem):
     def score(self, answer: str) -> Score:
         """Features: how many calls it makes and how many arguments they have together."""
         if not answer.strip():
-            return Score.failure(len(OBJECTIVES), "empty answer")
+            return Score.failure(len(_OBJECTIVES), "empty answer")
         reward = score_tools(answer, self.wanted)
         calls = reward.answer.calls
         features = {"calls": float(len(calls)), "arguments": float(sum(len(call.parameters) for call in calls))}
-        return Score(reward.rewards, sum(reward.rewards) / len(OBJECTIVES), features, self._feedback(reward))
+        return Score(reward.rewards, sum(reward.rewards) / len(_OBJECTIVES), features, self._feedback(reward))
 
     def _feedback(self, reward: ToolReward) -> str:
         """The faults, without the right values, names or keys."""

@@ -9,12 +9,11 @@ import torch
 from support import grammar_words
 
 from evo.api.load import load_policy
-from evo.plugins.formulas.edits.language import encode_answer, read_prompt
-from evo.plugins.formulas.edits.words import MOST_WORDS, QUALITY
 from evo.plugins.formulas.operator import generate  # scripted:gp
 from evo.plugins.rules.dialect import DIALECT
+from evo.plugins.rules.language import MOST_WORDS, QUALITY, encode_answer, read_prompt
 from evo.plugins.rules.problem import RuleProblem
-from evo.plugins.rules.rule import MOST_NODES, parse_rule, rank
+from evo.plugins.rules.rule import MOST_RULE_NODES, parse_rule, rank
 from evo.plugins.rules.rule_grammar import write_untrained
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
@@ -82,7 +81,7 @@ def test_the_grammar_has_the_functions_and_the_size_of_rules(problem):
     fresh = DIALECT.prompt(problem, "", 2)
     assert {"f:min", "f:max", "f:+", "x2", "c+5"} <= words_after(fresh, ">")
     assert not {"f:sin", "f:**", "x3", "x10", "n0", "flow"} & words_after(fresh, ">")
-    large = DIALECT.prompt(problem, " + ".join(["p"] * (MOST_NODES // 2 + 1)), 2)
+    large = DIALECT.prompt(problem, " + ".join(["p"] * (MOST_RULE_NODES // 2 + 1)), 2)
     assert words_after(large, "> n0 f:+") >= {"x1", "n1"} and "n0" not in words_after(large, "> n0 f:+")
     ids = [grammar_words.ids_of(prompt, WORDS) for prompt in (fresh, large)]
     grammar, generator = DIALECT.grammar(ids, torch.arange(100) % 2), torch.Generator().manual_seed(0)

@@ -11,7 +11,7 @@ from evo.plugins.rules.binpacking import BIN_PACKING
 from evo.plugins.rules.compiled import DELAY, arrays_of, pack, run_shops, value_of
 from evo.plugins.rules.family import FAMILY
 from evo.plugins.rules.jobshop import FEATURES, ShopFamily
-from evo.plugins.rules.rule import FUNCTIONS, parse_rule, rank
+from evo.plugins.rules.rule import RULE_FUNCTIONS, parse_rule, rank
 from evo.plugins.rules.taillard import read_taillard
 from evo.testing import ProblemContract
 from problems import BadAddress, resolve
@@ -39,7 +39,7 @@ def draw_rule(rng, depth=4):
         if rng.random() < 0.2:
             return Formula((101,), (float(rng.integers(-3, 4)),))
         return Formula((1000 + int(rng.integers(len(NAMES))),))
-    code = int(rng.choice(FUNCTIONS))
+    code = int(rng.choice(RULE_FUNCTIONS))
     parts = [draw_rule(rng, depth - 1) for _ in range(2 if code < 5 or code > 20 else 1)]
     return Formula(sum((part.codes for part in parts), ()) + (code,), sum((part.values for part in parts), ()))
 
@@ -61,7 +61,7 @@ def test_compiled_values_are_those_of_the_grammar():
         expected = rank(rule, features)
         np.testing.assert_allclose(values, expected, rtol=1e-12)
         kinds |= {"infinite" if np.isinf(one) else "finite" for one in expected} | set(rule.codes)
-    assert kinds >= {"infinite", "finite", *FUNCTIONS}
+    assert kinds >= {"infinite", "finite", *RULE_FUNCTIONS}
 
 
 def schedule(rule, times, machines, release, due):

@@ -122,7 +122,7 @@ def test_an_adapter_is_merged_into_an_ordinary_checkpoint(tmp_path):
     tiny_tokenizer().save_pretrained(tmp_path / "base")
     model = with_adapter(tiny_model(), LoraSettings(lora_rank=2), seed=0)
     model.peft_config["default"].base_model_name_or_path = "base"
-    model.config.evo_dialect = "formula-text"
+    model.config.evo_dialect = "tuned"
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "lora_B" in name:
@@ -137,7 +137,7 @@ def test_an_adapter_is_merged_into_an_ordinary_checkpoint(tmp_path):
     assert not torch.allclose(found, before, atol=1e-3)
     (tmp_path / "one" / "adapter").rename(tmp_path / "two")  # beside its base
     policy = load_policy(str(tmp_path / "two"))
-    assert policy.prompt_format == "formula-text"  # which its base, a chat model, does not name
+    assert policy.prompt_format == "tuned"  # which its base, a chat model, does not name
     with torch.inference_mode():
         assert torch.allclose(policy.model(ids).logits, expected, atol=1e-5)
 

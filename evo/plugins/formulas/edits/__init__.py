@@ -1,1 +1,0 @@
-"""`formula-edit`, the language of the small policy that changes formulas."""

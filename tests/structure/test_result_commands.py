@@ -1,0 +1,34 @@
+"""A page of results or of the site names benches that exist, or the commit that has them."""
+
+import re
+
+import pytest
+from modules import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").rglob("*.md")]
+FILE = re.compile(r"\bbench/[\w/]+\.(?:py|sh|yaml|npz)\b|\bpython -m (bench\.\w+)")
+COMMIT = re.compile(r"\bcommits? [`\[]?[0-9a-f]{7,}", re.I)
+
+
+def missing(text):
+    """The benches that a page names without their file, where neither the line nor the page's head names a commit."""
+    head = text.split("\n## ")[0].split("\n\n")[:3]  # the title, and two paragraphs
+    known = any(COMMIT.search(paragraph) for paragraph in head)
+    for line in text.splitlines():
+        for match in FILE.finditer(line):
+            file = match[1].replace(".", "/") + ".py" if match[1] else match[0]
+            if not (ROOT / file).is_file() and not known and not COMMIT.search(line):
+                yield match[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_bench_that_a_page_names_is_there_or_its_commit_is_named(page):
+    assert list(missing(page.read_text(encoding="utf-8"))) == []
+
+
+def test_what_is_missing_is_found():
+    gone = "`python -m bench.gone` and bench/gone.py"
+    assert list(missing(f"# A page\n\n{gone}, and bench/gpu.sh")) == ["python -m bench.gone", "bench/gone.py"]
+    assert list(missing(f"# A page\n\n{gone} (commit 883a8fdc)")) == []
+    assert list(missing(f"# A page\n\nBenches of commit 883a8fdc.\n\n## Part\n\n{gone}")) == []
+    assert list(missing(f"# A page\n\n## Part\n\nBenches of commit 883a8fdc.\n\n{gone}")) != []
