@@ -82,7 +82,7 @@ TRAINED = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
 
 
 class TradeOffAct:
-    """Two trained policies, asked for trade-offs that nobody named while they were trained and searched."""
+    """Two trained policies, asked for trade-offs that no one named while they were trained and searched."""
 
     key = "mazes"
     title = "Train once, choose the trade-off later: mazes with gold, diamonds and lava"
