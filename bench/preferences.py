@@ -223,6 +223,7 @@ def tables(plan: Plan, folder: Path) -> None:
     methods = ["base", *dict.fromkeys(method.key for method in plan.methods)]
     budgets = ["sample", *map(str, plan.horizons)]
     groups = {"all": np.ones(len(w), dtype=bool), "near": w.max(axis=1) <= 0.5, "far": w.max(axis=1) >= 0.75}
+    groups = {name: chosen for name, chosen in groups.items() if chosen.any()}
     if len(w[0]) == 4:
         groups |= {"gold >= .5": w[:, 1] >= 0.5, "diamond >= .5": w[:, 2] >= 0.5}
     measures = {
@@ -242,6 +243,19 @@ def tables(plan: Plan, folder: Path) -> None:
             print_table(per, methods, budgets)
             print_differences(per, methods, budgets)
     print_never(found, best, methods, str(plan.horizons[-1]))
+    print_price(plan, folder, methods)
+
+
+def print_price(plan: Plan, folder: Path, methods: Sequence[str]) -> None:
+    """What an answer is worth, and how often one of all is the best, at the mean, without a search."""
+    targets = np.array([problem.optimum for problem in problem_set_of(plan.judge)]) - TOLERANCE
+    print(f"\n## at the mean of the objectives, {plan.samples} answers\n\n| method | best@1 | solve@{plan.samples} |")
+    print("|---|---|---|")
+    for method in methods:
+        drawn = [np.load(path).mean(axis=2) for path in sorted(folder.glob(f"sample-{method}-[0-9].npy"))]
+        if drawn:
+            solved = np.mean([(values.max(axis=1) >= targets).mean() for values in drawn])
+            print(f"| {method} | {np.mean(drawn):.3f} | {solved:.3f} |")
 
 
 def print_table(per: dict[tuple[str, str], Floats], methods: Sequence[str], budgets: Sequence[str]) -> None:
@@ -269,9 +283,9 @@ def print_differences(per: dict[tuple[str, str], Floats], methods: Sequence[str]
             if not {("vpo", budget), (other, budget)} <= set(per):
                 cells.append("")
                 continue
-            found = paired_difference(
-                per["vpo", budget], per[other, budget], rate=True, crossed_seeds=True, comparisons=len(others)
-            )
+            first, second = per["vpo", budget], per[other, budget]
+            crossed = min(first.shape[1], second.shape[1]) > 1
+            found = paired_difference(first, second, rate=True, crossed_seeds=crossed, comparisons=len(others))
             text = write_difference(found, digits=3)
             cells.append(f"**{text}**" if found.shown else text)
         print(f"| vpo - {other} | " + " | ".join(cells) + " |")
