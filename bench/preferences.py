@@ -263,6 +263,8 @@ def print_table(per: dict[tuple[str, str], Floats], methods: Sequence[str], budg
     print("| method | " + " | ".join(budgets) + " |\n|" + "---|" * (len(budgets) + 1))
     for method in methods:
         cells = []
+        if all((method, budget) not in per for budget in budgets):
+            continue
         for budget in budgets:
             if (method, budget) not in per:
                 cells.append("")
@@ -275,7 +277,8 @@ def print_table(per: dict[tuple[str, str], Floats], methods: Sequence[str], budg
 
 def print_differences(per: dict[tuple[str, str], Floats], methods: Sequence[str], budgets: Sequence[str]) -> None:
     """vpo minus each other trained method, corrected for all pairs of methods that are compared."""
-    others = [method for method in methods if method not in ("vpo", "base")]
+    measured = {method for method, _ in per}
+    others = [method for method in methods if method not in ("vpo", "base") and method in measured]
     print("\n| difference | " + " | ".join(budgets) + " |\n|" + "---|" * (len(budgets) + 1))
     for other in others:
         cells = []
@@ -322,7 +325,10 @@ def plot(plan: Plan, folder: Path, output: Path) -> None:
             curve.append(mean_interval(values, rate=True, crossed_seeds=values.shape[1] > 1))
         axes.plot(times, [point.mean for point in curve], color=color)
         axes.fill_between(times, [p.low for p in curve], [p.high for p in curve], color=color, alpha=0.15, linewidth=0)
-        axes.annotate(label, (times[-1], curve[-1].mean), (4, 0), textcoords="offset points", color=color, va="center")
+        apart = {"vpo": 4, "max_at_k": -3}.get(method, 0)  # two lines end side by side
+        axes.annotate(
+            label, (times[-1], curve[-1].mean), (4, apart), textcoords="offset points", color=color, va="center"
+        )
     axes.set(xscale="log", xlabel="iterations of three answers", ylabel="trade-offs solved", ylim=(0, 1))
     axes.set_xticks(shown := [1, 3, 10, 30, 100], [str(t) for t in shown])
     axes.spines[["top", "right"]].set_visible(False)

@@ -66,11 +66,19 @@ class Lessons:
 
     held_out: tiles of the boards that must not occur; None: those of all sets
     dialect: the language; in the edit language most answers to a prompt with a parent are edits of it
+    large_share: the share of the boards that are large, in the edit language
     """
 
-    def __init__(self, seed: int, held_out: Container[str] | None = None, dialect: str = DIALECT) -> None:
+    def __init__(
+        self,
+        seed: int,
+        held_out: Container[str] | None = None,
+        dialect: str = DIALECT,
+        large_share: float = LARGE_SHARE,
+    ) -> None:
         self._rng = random.Random(f"maze lessons {seed}")
         self._dialect = dialect
+        self._large_share = large_share if dialect == EDIT_DIALECT else 0.0
         self._with_parent = EDITS_WITH_PARENT if dialect == EDIT_DIALECT else WITH_PARENT
         self._held_out = held_out_tiles() if held_out is None else held_out
         self._pool: list[Planner] = []
@@ -96,7 +104,7 @@ class Lessons:
             self._next = (self._next + 1) % POOL
 
     def _drawn(self) -> Maze:
-        if self._dialect == EDIT_DIALECT and self._rng.random() < LARGE_SHARE:
+        if self._large_share and self._rng.random() < self._large_share:
             return generate(self._rng, LARGE_SIZE, attempt_large)
         return generate(self._rng)
 

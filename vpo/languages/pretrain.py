@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from vpo.languages.contract import DIALECT_KEY, MOST_ANSWERS, PAD, STOP, UNKNOWN, open_dialect
-from vpo.languages.maze_lessons import Lesson, Lessons
+from vpo.languages.maze_lessons import LARGE_SHARE, Lesson, Lessons
 from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, SIZES, cell_of, vocabulary
 from vpo.training.checkpoint import save_checkpoint
 from vpo.training.config import Precision
@@ -37,6 +37,7 @@ class PretrainConfig:
 
     dialect: a language of mazes
     batch: lessons per step
+    large_share: of the boards, in the edit language, which alone has words for large ones
     sort_over: batches whose lessons are sorted by length together, so that little is padding
     precision: "bf16" multiplies in bfloat16 (fast if the processor has AMX or AVX-512 BF16), "fp32" does not, "auto"
         looks
@@ -57,6 +58,7 @@ class PretrainConfig:
     clip: float = 1.0
     precision: Precision = "auto"
     threads: int = 1
+    large_share: float = LARGE_SHARE
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _train(
         fused=True,
     )
     mixed = uses_bf16_autocast(config.precision, "cpu")
-    lessons = Lessons(config.seed, dialect=config.dialect)
+    lessons = Lessons(config.seed, dialect=config.dialect, large_share=config.large_share)
     ids = {word: i for i, word in enumerate(vocabulary(config.dialect))}
     history: list[PretrainProgress] = []
     waiting: list[list[Lesson]] = []
@@ -269,7 +271,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m vpo.languages.pretrain", description="Train a base policy.")
     parser.add_argument("output", help="the directory of the new checkpoint")
     parser.add_argument("--language", choices=sorted(languages), default="maze")
-    kinds = {"learning_rate": float, "precision": str}
+    kinds = {"learning_rate": float, "large_share": float, "precision": str}
     for setting in fields(PretrainConfig):
         if setting.name in (*kinds, "steps", "seed", "width", "layers", "heads", "batch", "threads"):
             flag = "--" + setting.name.replace("_", "-")

@@ -46,6 +46,12 @@ def test_held_out_boards_are_not_learned_from():
     assert not set(boards[:5]) & {planner.maze.tiles for planner in wary._pool}
 
 
+@pytest.mark.parametrize(("share", "large"), [(0.0, 0), (1.0, 40)])
+def test_lessons_have_the_share_of_large_boards_that_is_asked_for(share, large):
+    lessons = Lessons(3, frozenset(), EDIT_DIALECT, share).batch(40)
+    assert sum("c" in "".join(lesson.prompt[:2]) for lesson in lessons) == large  # S and E are corners, as in S0c
+
+
 def test_most_answers_take_after_their_parent():
     lessons, rng = Lessons(5, frozenset()), random.Random(0)
     lessons.batch(10)
