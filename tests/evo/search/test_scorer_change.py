@@ -95,7 +95,6 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     first = json.loads(evo(capsys, *searched)[1])["problems"][0]["best"]
     (here / "length.py").write_text(scorer.replace("FACTOR", "0.9"))
     assert "--start r" in refused(capsys, "resume", "r", "--iterations", "9", "--plain")
-    assert "--start RUN" in refused(capsys, "resume", "r", "--rescore")
     assert "no run named x" in refused(capsys, *searched[:-3], "--start", "x")
     code, out, err = evo(capsys, *searched[:-3], "--name", "again", "--start", "r", "--iterations", "1", "--json")
     assert code == 0, err
