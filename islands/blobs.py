@@ -91,11 +91,6 @@ def unpack(blob: bytes, base: bytes | None = None) -> bytes:
     return base[:start] + unpacker.decompress(blob[_LEFT_OUT.size :]) + base[len(base) - end :]
 
 
-def pack_texts(texts: Sequence[str], base: Sequence[str] | None = None) -> bytes:
-    """Texts as one compressed JSON list, on the base of other texts."""
-    return pack(plain(texts), None if base is None else plain(base))
-
-
 def plain(texts: Sequence[str]) -> bytes:
     """Texts as a JSON list."""
     return json.dumps(list(texts)).encode()

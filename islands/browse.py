@@ -303,7 +303,7 @@ def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
         prompts = read_prompts(connection, list({row.group_id for row in rows}))
     for id, group, text, place in rows:
         if id not in first:
-            system, user, *_ = prompts[group]
+            system, user = prompts[group]
             first[id] = Origin(system, user, text, int(place))
     return first
 
@@ -320,7 +320,7 @@ def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     if group is None:
         return None
     with store.read() as connection:
-        system, user, *_ = read_prompts(connection, [group])[group]
+        system, user = read_prompts(connection, [group])[group]
     return Origin(system, user, "", 0)
 
 

@@ -72,8 +72,9 @@ def _read_page(store: Store, query: Select[Any]) -> list[tuple[int, ScoredGroup]
 
 
 def read_prompts(connection: Connection, groups: Sequence[int]) -> dict[int, list[str]]:
-    """Group id -> system message and request; in databases of older versions a third text, which is not used."""
-    return {id: json.loads(data) for id, data in _unpacked(connection, groups, PromptText.c.texts).items()}
+    """Group id -> system message and request, the first two of its texts: a database that was upgraded to the first
+    schema has a third."""
+    return {id: json.loads(data)[:2] for id, data in _unpacked(connection, groups, PromptText.c.texts).items()}
 
 
 def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]) -> dict[int, bytes]:
@@ -114,7 +115,7 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
 
 
 def _group(row: Any, prompt: list[str], rollouts: list[ScoredRollout]) -> ScoredGroup:
-    system, user, *_ = prompt
+    system, user = prompt
     return ScoredGroup(
         problem=row.problem_id,
         sequence=row.sequence,

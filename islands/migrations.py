@@ -16,8 +16,9 @@ _VERSION_TABLE = """CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 )"""
 """The table as Alembic makes it."""
-OLDEST = "0010"
-"""The schema of commit c96219c2, the oldest that can be upgraded."""
+BASE = "0013"
+"""The schema of the first revision, the oldest that can be opened."""
+SCRIPTS = Path(__file__).parent / "alembic"
 
 
 def revision_of(connection: Connection) -> str | None:
@@ -58,12 +59,12 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
 
 
 def _check_known(url: URL, revision: str | None) -> None:
-    if revision is None or OLDEST <= revision <= REVISION:
+    if revision is None or BASE <= revision <= REVISION:
         return
-    if revision < OLDEST:
+    if revision < BASE:
         raise DatabaseUnavailable(
-            f"{mask_url(url)}: its schema {revision} is too old for this version of evo; open it once with the evo of "
-            "commit c96219c2 (`evo runs upgrade`)"
+            f"{mask_url(url)}: its schema {revision} is too old for this version of evo; the evo of commit 883a8fdc "
+            "upgrades it (`evo runs upgrade`) and writes its runs to files (`evo export`)"
         )
     raise DatabaseUnavailable(
         f"{mask_url(url)}: its schema {revision} is newer than this version of evo, which knows {REVISION}; upgrade evo"
@@ -83,6 +84,6 @@ def _upgrade(url: URL, connection: Connection) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "alembic").replace("%", "%%"))
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

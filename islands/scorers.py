@@ -13,13 +13,11 @@ from islands.store import Store, Transaction
 
 @dataclass(frozen=True)
 class ScorerChangeRecord:
-    """A change between a run and its resume. rescored: whether all stored answers were scored again, which an
-    earlier version could; before is None if the run is older than fingerprints; created: seconds since 1970."""
+    """A change between a run and its resume. before: None if it was not known; created: seconds since 1970."""
 
     problem: str
     before: str | None
     after: str
-    rescored: bool
     created: float
 
 
@@ -37,7 +35,7 @@ def record_scorer_change(problem_id: int, before: str | None, after: str, tx: Tr
 
 def scorer_changes(store: Store, run_id: int) -> list[ScorerChangeRecord]:
     """Every change on record, oldest first."""
-    columns = (ScorerChange.c.before, ScorerChange.c.after, ScorerChange.c.rescored, ScorerChange.c.created)
+    columns = (ScorerChange.c.before, ScorerChange.c.after, ScorerChange.c.created)
     query = select(Problem.c.name, *columns).join(Problem, Problem.c.id == ScorerChange.c.problem_id)
     rows = store.rows(query.where(Problem.c.run_id == run_id).order_by(ScorerChange.c.id))
     return [ScorerChangeRecord(*row) for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,13 +11,6 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, s
 
 from islands.schema import Answer, Candidate, PolicyVersion, PromptGroup, Rollout, TrainingStep
 from islands.store import Store
-
-_RENAMED = {"nll": "behaviour_nll", "surprisal": "policy_nll"}
-
-
-def current_names(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """A step's metrics by their present names, also if an older version recorded them."""
-    return {_RENAMED.get(name, name): value for name, value in metrics.items()}
 
 
 @dataclass(frozen=True)
@@ -41,7 +34,7 @@ def training_steps(store: Store, run_id: int) -> Iterator[TrainingStepRecord]:
         .order_by(step.step)
     )
     for number, stats, *rest in store.rows(query):
-        yield TrainingStepRecord(number, current_names(stats), *rest)
+        yield TrainingStepRecord(number, stats, *rest)
 
 
 def checkpoints(store: Store, run_id: int) -> list[str]:
@@ -62,7 +55,7 @@ def training_after(connection: Connection, run: int, after: int) -> list[tuple[i
     """(step, metrics) of each step beyond `after`."""
     step = TrainingStep.c.step
     query = select(step, TrainingStep.c.stats).where(TrainingStep.c.run_id == run, step > after).order_by(step)
-    return [(number, current_names(stats)) for number, stats in connection.execute(query)]
+    return [(number, stats) for number, stats in connection.execute(query)]
 
 
 def newest_version(connection: Connection, run: int) -> str:

@@ -21,7 +21,6 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from problems.contract import BadAddress
-from problems.retired import OPTIONS, replace_hint
 
 LIKE = 0.6
 """How alike two names must be, from 0 to 1 (difflib)."""
@@ -130,8 +129,6 @@ def unknown_option(address: str, name: str, known: Iterable[str]) -> BadAddress:
     """The error of an option that an address of this kind does not have."""
     names = list(known)
     there = f"; there are {', '.join(names)}" if names else "; there are none"
-    if retired := replace_hint(OPTIONS, name):
-        return BadAddress(f"{address}: {retired}")
     return BadAddress(f"{address}: unknown option {name}{did_you_mean(name, names, most=1) or there}")
 
 

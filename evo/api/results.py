@@ -22,7 +22,6 @@ from islands.runs import best, current_summary
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.objectives import fitness_objective, value_of
-from problems.retired import NAMES, replace_hint
 from problems.weights import SPREAD
 
 if TYPE_CHECKING:
@@ -85,10 +84,6 @@ class StoredResult:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
-
-    def __getattr__(self, name: str) -> Any:
-        kind = type(self).__name__
-        raise AttributeError(replace_hint(NAMES, f"{kind}.{name}") or f"{kind!r} object has no attribute {name!r}")
 
 
 @dataclass(frozen=True, repr=False)

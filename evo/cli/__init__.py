@@ -12,7 +12,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,8 +21,6 @@ from evo.version import __version__
 from problems.address import did_you_mean
 from problems.entry_points import find_entry_points, load_entry_point, read_summary
 from problems.redaction import redact
-from problems.retired import COMMANDS as RETIRED_COMMANDS
-from problems.retired import FLAGS, replace_hint
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -171,10 +168,6 @@ def invoke(argv: Sequence[str]) -> int:
     print_warnings_plainly()
     if (invalid := next((argument for argument in argv if not is_text(argument)), None)) is not None:
         return _complain(f"{invalid!r} is not UTF-8 text, so it cannot be a name or a path", 2)
-    for path in (argv[:1], argv[:2]):
-        removed = replace_hint(RETIRED_COMMANDS, " ".join(path))
-        if removed and not Path(path[-1]).exists():  # `evo fit list` of a file called list
-            return _complain(f"{removed} (see {' '.join(['evo', *path[:-1]])} --help)", 2)
     try:
         code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -184,10 +177,6 @@ def invoke(argv: Sequence[str]) -> int:
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         where = context.command_path.removeprefix("evo") if context else ""
-        if isinstance(error, click.NoSuchOption):
-            flags = (f"{where} {error.option_name}".strip(), error.option_name)
-            if retired := next(filter(None, (replace_hint(FLAGS, flag) for flag in flags)), ""):
-                return _complain(retired, 2)
         return _complain(f"{' '.join(error.format_message().split())} (see evo{where} --help)", 2)
     except (click.Abort, KeyboardInterrupt) as error:
         from evo.errors import INTERRUPTED

@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from evo.config.run import FLAGS, RunConfig
-from problems.retired import NAMES, replace_hint
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,15 +34,6 @@ class GroupedCommand(click.Command):
                 formatter.write_dl([records.pop(name) for name in names])
         with formatter.section("Other options"):
             formatter.write_dl(list(records.values()))
-
-
-class _Choice(click.Choice[str]):
-    """One of several words. One that was removed is refused with what replaces it."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.choices and (retired := replace_hint(NAMES, str(value))):
-            self.fail(retired, param, ctx)
-        return super().convert(value, param, ctx)
 
 
 def flag(model: type[BaseModel], key: str, name: str = "", **changes: Any) -> Callable[[F], F]:
@@ -114,7 +104,7 @@ def _unwrap(kind: Any, bounds: list[object]) -> tuple[Any, list[object]]:
 
 def _to_click_type(kind: Any, bounds: Sequence[object]) -> Any:
     if get_origin(kind) is Literal:
-        return _Choice([str(choice) for choice in get_args(kind)])
+        return click.Choice([str(choice) for choice in get_args(kind)])
     limits: dict[str, Any] = {}
     for bound in bounds:
         if isinstance(bound, annotated_types.Ge):

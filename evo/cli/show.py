@@ -193,8 +193,7 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: 
         before, after = policy["before"], policy["after"]
         console.print(f"{format_time(policy['created'])}  the policy changed: {before} -> {after}", soft_wrap=True)
     for change in changes:
-        became = "all answers were scored again" if change.rescored else "accepted, older scores were kept"
-        changed = f"{change.before or 'unknown'} -> {change.after}; {became}"
+        changed = f"{change.before or 'unknown'} -> {change.after}; accepted, older scores were kept"
         console.print(
             f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}", soft_wrap=True
         )

@@ -25,7 +25,6 @@ from evo.config.run import Answers, Count, Fresh, RunConfig, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.address import did_you_mean
-from problems.retired import KEYS, replace_hint
 from vpo.policies.address import parse_address, split_policies
 
 BEST_OF_N, CLASSIC, TUNED_START = "best-of-n", "classic", "tuned-start"
@@ -202,8 +201,6 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
             continue
         if not equals or key not in ArmConfig.model_fields or key in ("policy", "population"):
             known = [*(key for key in ArmConfig.model_fields if key not in ("policy", "population")), "population.KEY"]
-            if retired := replace_hint(KEYS, key):
-                raise BadInput(f"--arm {text}: {retired}")
             hint = did_you_mean(key, known, most=1) or f"; known: {', '.join(known)}"
             raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm{hint}")
         values[key] = value.strip()

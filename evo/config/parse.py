@@ -13,15 +13,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evo.errors import BadInput, at_file
 from problems.address import did_you_mean
-from problems.retired import KEYS, NAMES, replace_hint
 
 OPTIONS = "the options"
 """The source of settings that came as flags."""
 
 _ALTERNATIVE = re.compile(r"str|int|float|bool|(list|tuple|dict|literal)\[.*\]")
 """The part of pydantic's path to an error that names a member of a union, not a key."""
-
-_OF_AN_ARM = re.compile(r"^arms\.[^.]+\.")
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -92,15 +89,11 @@ def _line(error: ValidationError, model: type[BaseModel], source: str) -> str:
     path = [part for part in map(str, first["loc"]) if not _ALTERNATIVE.fullmatch(part)]
     key, message = ".".join(path), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        if retired := replace_hint(KEYS, _OF_AN_ARM.sub("", key)):
-            return f"{source}: {retired}"
         known = set(_keys([model], path[:-1]))
         hint = did_you_mean(path[-1], known, most=1).removeprefix("; ")
         return f"{source}: unknown key {key}; {hint or 'known: ' + ', '.join(sorted(known))}"
     if first["type"] == "missing":
         return f"{source}: {key} is missing"
-    if isinstance(first["input"], str) and (retired := replace_hint(NAMES, first["input"])):
-        return f"{source}: {key} = {retired}"
     if isinstance(first["input"], dict | BaseModel):  # a rule about several keys, whose message names them
         section = f"{key}: " if key else ""
         return message if source == OPTIONS and not key else f"{source}: {section}{message}"

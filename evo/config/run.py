@@ -11,9 +11,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
 from evo.errors import BadInput
-from islands.population.config import ISLANDS, PopulationConfig
+from islands.population.config import PopulationConfig
 from problems.contract import BadAddress
-from problems.retired import drop_retired
 from problems.sandbox.contract import Mode
 from problems.scoring import check_resources
 from problems.weights import SPREAD, order_weights, parse_weights
@@ -148,12 +147,11 @@ class SearchTraining(TrainerSettings):
 
 
 def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A trainer's settings as they were stored, completed. max_staleness was called most_behind, and weightings
-    weights, which are a user's of the objectives now."""
-    values = {"max_staleness" if key == "most_behind" else key: value for key, value in drop_retired(values).items()}
+    """A trainer's settings as they were stored, completed. weightings was called weights, which are a user's of the
+    objectives now."""
     if isinstance(values.get("weights"), int):
-        values["weightings"] = values.pop("weights")
-    return values
+        return {"weightings" if key == "weights" else key: value for key, value in values.items()}
+    return dict(values)
 
 
 class PromptConfig(StrictModel):
@@ -306,22 +304,15 @@ def load_config(path: str | RunConfig | None, overrides: Mapping[str, Any]) -> R
 
 
 def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration as the database holds it, ready to be validated; see complete_trainer.
-
-    Existing runs keep their original defaults. Runs without a strategy use openevolve. Runs without a number of islands
-    have five, under pareto too. Runs without a climb or a share of fresh prompts have none; without a pareto_by their
-    pareto goes by fitness. The budget max_total_tokens was called max_tokens.
-    """
-    values = {"max_total_tokens" if key == "max_tokens" else key: value for key, value in drop_retired(values).items()}
-    train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
-    if population["strategy"] in ("auto", "pareto"):
-        population.setdefault("islands", ISLANDS)
-        population.setdefault("climb", 0)
+    """A run's configuration as the database holds it, ready to be validated; see complete_trainer. Existing runs keep
+    their original defaults: without a pareto_by their pareto goes by fitness."""
+    train, population = values.get("train"), dict(values.get("population") or {})
+    if population.get("strategy") in ("auto", "pareto"):
         population.setdefault("pareto_by", "fitness")
     return {
         **values,
         "population": population,
-        "prompt": {"fresh": 0.0, **(values.get("prompt") or {})},
+        "prompt": values.get("prompt") or {},
         **({"train": complete_trainer(train)} if train else {}),
     }
 

@@ -24,7 +24,6 @@ from evo.runs.preflight import prompt_format_at
 from evo.search.resources import problems_at
 from problems.address import did_you_mean
 from problems.contract import BadAddress
-from problems.retired import STAGE_KINDS, replace_hint
 from vpo.policies.address import OwnOptions, parse_address, split_policies
 
 POLICY, RUN, FILE = "policy", "run", "file"
@@ -247,8 +246,6 @@ def _kind(path: str, name: str, content: object) -> str:
         raise BadInput(f"{source}: expected one kind ({', '.join(KINDS)}) with its settings below it, found {found}")
     (kind,) = content
     if kind not in KINDS:
-        if retired := replace_hint(STAGE_KINDS, str(kind)):
-            raise BadInput(f"{source}: {retired}")
         hint = did_you_mean(str(kind), KINDS, most=1) or f"; there is {', '.join(KINDS)}"
         raise BadInput(f"{source}: no kind {kind!r}{hint}")
     return str(kind)

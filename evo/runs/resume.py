@@ -27,6 +27,7 @@ from islands.runs import run_progress, run_totals
 from islands.scorers import record_scorer_change, set_fingerprint
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
+from problems.address import name_few
 from problems.contract import Problem
 from vpo.policies.address import parse_addresses
 
@@ -75,7 +76,11 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
 
 
 def config_of(run: RunRecord, changes: Changes = UNCHANGED) -> RunConfig:
-    """The configuration of a stored run, changed if it continues so."""
+    """The configuration of a stored run, changed if it continues so. Raises BadInput if it has other settings than
+    those of this version, whose defaults may be others too."""
+    if unknown := run.config.keys() - RunConfig.model_fields.keys():
+        settings = name_few(sorted(unknown), 3)
+        raise BadInput(f"run {run.name} has settings of another version of evo, which must continue it: {settings}")
     return parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {run.name}")
 
 

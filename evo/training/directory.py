@@ -21,7 +21,6 @@ from evo.config.train import RESUMABLE, TrainRun
 from evo.errors import BadInput, at_file
 from evo.glossary import TRAINING
 from evo.whole_file import lock_folder, write_whole
-from islands.training import current_names
 from problems.weights import write_weights
 
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
@@ -149,7 +148,7 @@ def _parse(line: str) -> dict[str, Any] | None:
         parsed = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return current_names(parsed) if isinstance(parsed, dict) and type(parsed.get("step")) is int else None
+    return parsed if isinstance(parsed, dict) and type(parsed.get("step")) is int else None
 
 
 def _short(value: Any) -> str:

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from problems.retired import NAMES, replace_hint
-
 BASELINES = ("hill", "scs")
 """Strategies that decide everything that a prompt shows, without islands (islands.population.selection)."""
 ISLANDS = 5
@@ -88,8 +86,6 @@ class PopulationConfig(BaseModel):
     @classmethod
     def _without_islands(cls, values: Any) -> Any:
         """A baseline keeps one population, even if an OpenEvolve directory's config sets islands."""
-        if isinstance(values, Mapping) and (retired := replace_hint(NAMES, str(values.get("strategy")))):
-            raise ValueError(retired)
         if isinstance(values, Mapping) and values.get("strategy") in BASELINES:
             return {"islands": 1, **values}
         return values

@@ -9,10 +9,9 @@ model.equations_, model.sympy(), model.predict(X)
 from __future__ import annotations
 
 import datetime
-import functools
 import importlib.util
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -35,20 +34,8 @@ from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_fun
 from evo.plugins.formulas.search import search
 from evo.plugins.formulas.units import Dimension, parse_unit
 from evo.plugins.formulas.writing import plain_names, replace_names
-from problems.retired import NAMES, replace_hint
 
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
-
-
-def _refuse_retired(init: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(init)
-    def checked(self: Any, *given: Any, **parameters: Any) -> None:
-        for name in parameters:
-            if line := replace_hint(NAMES, f"FormulaRegressor({name}=)"):
-                raise TypeError(line)
-        init(self, *given, **parameters)
-
-    return checked
 
 
 class FormulaRegressor(RegressorMixin, BaseEstimator):
@@ -68,7 +55,6 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     front_: a `Front`; equations_: its rows as a table; n_features_in_, feature_names_in_: as in scikit-learn
     """
 
-    @_refuse_retired
     def __init__(
         self,
         *,

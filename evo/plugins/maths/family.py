@@ -13,7 +13,6 @@ from evo.plugins.maths import circles, kissing, points, steps
 from evo.plugins.maths.problem import LICENCE, MathsProblem
 from evo.plugins.maths.task import Best, MathsTask, Measured
 from problems.family import ProblemFamily, ProblemSet, Sandboxes, unknown_set
-from problems.retired import refuse_retired
 
 _MEASURES: dict[str, Callable[[Any, int], Measured]] = {
     "circle_packing_26": circles.measure_square,
@@ -53,7 +52,6 @@ class MathsFamily(ProblemFamily):
     def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[MathsProblem]:
         if rest == "all":
             return [MathsProblem(task, sandbox) for task in TASKS.values()]
-        refuse_retired(f"maths:{rest}")
         if rest not in TASKS:
             raise unknown_set(f"maths:{rest}", [f"maths:{name}" for name in ("all", *TASKS)])
         return [MathsProblem(TASKS[rest], sandbox)]

@@ -21,7 +21,6 @@ from evo.plugins.text_tasks.toolrl import ToolProblem
 from problems.address import did_you_mean, files_beside, parse_place, user_path, whole_number
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen
-from problems.retired import refuse_retired
 from problems.rows import read_hub, read_rows
 
 SYNTHETIC = "synthetic"
@@ -79,7 +78,6 @@ class TextFamily(ProblemFamily):
         elif place == SYNTHETIC:
             rows, terms = _synthetic_rows(self.name), OWN
         else:
-            refuse_retired(f"{self.name}:{place}")
             beside = [f"{self.name}:{file}" for file in files_beside(place)]
             hint = did_you_mean(f"{self.name}:{rest}", [f"{self.name}:{SYNTHETIC}", *beside])
             there = hint or f"; there is {self.name}:{SYNTHETIC}"

@@ -193,11 +193,6 @@ def test_the_package_loads_nothing_before_it_is_used():
         _ = evo.nothing
 
 
-def test_a_removed_method_names_what_replaces_it(quick):
-    with pytest.raises(AttributeError, match="plot was removed; report"):
-        quick("seen").plot()
-
-
 def test_a_model_without_a_task_is_a_warning(vowels):
     warning = pytest.warns(
         UserWarning, match="no statement=: embedded:base is only told to score well on vowels, brief"

@@ -36,7 +36,7 @@ def test_a_prompt_evolves_by_what_the_model_that_it_instructs_replies(here, caps
         monkeypatch.setenv("TICKETS_URL", server.url)
         monkeypatch.setenv("TICKETS_MODEL", "tiny")
         arguments = ["run", str(ROOT / "examples/prompt/tickets.py"), "--policy", server.address, "--name", "tickets"]
-        assert invoke([*arguments, "--answers", "1", "--iterations", "12", "--plain"]) == 0
+        assert invoke([*arguments, "--answers", "1", "--iterations", "12", "--parallel", "1", "--plain"]) == 0
         capsys.readouterr()
         assert invoke(["best", "tickets", "--json"]) == 0
         (best,) = json.loads(capsys.readouterr().out)

@@ -89,11 +89,6 @@ def test_runs_are_renamed(compared, capsys):
         assert why in refused(capsys, "runs", "rename", old, new)
 
 
-def test_commands_that_left_say_what_to_do_instead(here, capsys):
-    for command in ("prune", "note"):
-        assert f"runs {command} was removed; " in refused(capsys, "runs", command)
-
-
 @pytest.mark.parametrize(
     "command", [["run"], ["compare", "--arm", "scripted:vary"], ["import", "--problem", "maze:test/0"]]
 )

@@ -60,7 +60,6 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
         ("nearby", "expected local, auto, or HOST:PORT"),
         ("auto?speed=3", "speed"),
         ("local?scorers=-1", "scorers"),
-        ("local?shards=2", "shards was removed"),
     ],
 )
 def test_what_is_no_cluster(text, said):

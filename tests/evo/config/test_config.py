@@ -3,7 +3,9 @@ import pytest
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run, load_config
 from evo.errors import BadInput
+from evo.runs.resume import config_of
 from evo.search.defaults import to_stored
+from islands.store import Store
 
 
 def test_defaults_are_valid_and_survive_storage():
@@ -48,14 +50,20 @@ def test_a_wrong_file_gives_one_line_that_names_the_key(tmp_path, text, named):
     assert named in message and "wrong.yaml" in message and "\n" not in message
 
 
-def test_a_run_that_names_no_strategy_goes_on_with_openevolves_choice_and_new_ones_name_theirs():
-    old = parse(RunConfig, complete_run({"policy": "embedded:base", "population": {"islands": 2}}), "run old")
-    assert (old.population.strategy, old.population.islands) == ("openevolve", 2)
+def test_a_run_stores_the_defaults_of_its_population_and_keeps_them():
     stored = to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"])
     named = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0, "pareto_by": "coverage"}
     assert stored["population"] == {**named, "islands": 0}
     new = parse(RunConfig, complete_run(stored), "run new").population
     assert (new.strategy, new.islands, new.climb, new.pareto_by) == ("auto", 0, 1, "coverage")
-    of_five = {"population": {"strategy": "auto", "pareto_pool": 8}, "policy": "embedded:base"}
-    five = parse(RunConfig, complete_run(of_five), "run of five").population
-    assert (five.islands, five.climb, five.pareto_by) == (5, 0, "fitness")
+    before = {key: value for key, value in stored["population"].items() if key != "pareto_by"}
+    older = parse(RunConfig, complete_run({**stored, "population": before}), "run older").population
+    assert older.pareto_by == "fitness"
+
+
+def test_a_run_with_settings_of_another_version_is_refused_by_name(tmp_path):
+    config = {**to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"]), "reflect": None}
+    with Store.open(f"sqlite:///{tmp_path}/evo.db") as store:
+        run = store.create_run("old", config, command="", seed=0, commit="")
+        with pytest.raises(BadInput, match="^run old has settings of another version of evo.*: reflect$"):
+            config_of(run)

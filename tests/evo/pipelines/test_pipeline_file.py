@@ -81,7 +81,6 @@ def test_a_bad_file_is_one_line_and_nothing_is_written(here, capsys, row):
     [
         (["--only", "x"], "--only x: there is no such stage; there are base, vpo"),
         (["--from", "x"], "--from x: there is no such stage"),
-        (["--redo", "x"], "--redo was removed; delete what the stage made"),
         (["--only", "vpo", "--from", "vpo"], "cannot go together"),
         (["--only", "vpo"], "stage vpo reads base, which is not done and not chosen"),
         (["-o", "taken"], "-o taken: holds other files"),

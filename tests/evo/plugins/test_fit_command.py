@@ -147,7 +147,6 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", ROWS, [], "name the column to explain with --target; data.csv has a, b, y"),
         ("a,b,y", ROWS, ["-y", "Y"], "no column 'Y' for the target; did you mean y?"),
         ("a,b,y", ROWS, ["-y", "y", "--columns", "a,q"], "no column 'q' for --columns"),
-        ("a,b,y", ROWS, ["-y", "y", "--delimiter", ";"], "fit --delimiter was removed; name the delimiter in"),
         ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
         ("a,b,y", ROWS, ["-y", "y", "--functions", "foo"], "there is no function 'foo'"),
         (
@@ -156,7 +155,6 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
             ["-y", "y", "--loss", "huber(1)"],
             "Invalid value for '--loss': 'huber(1)' is not one of 'squared', 'relative'",
         ),
-        ("a,b,y", ROWS, ["-y", "y", "--policy", "scripted:gp"], "fit --policy was removed; no policy was shown"),
         ("a,b,y", [[*row[:2], f"{row[2]}e200"] for row in ROWS], ["-y", "y"], "largest number of y is 6e+200; write"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "q=m"], "--units 'q=m': write header, or NAME=UNIT,..."),
         ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
@@ -298,9 +296,6 @@ def test_a_fit_of_an_earlier_version_opens_and_resumes(energy, capsys):
         "old has the loss huber(1.0), which was removed; start a new fit, and give outliers a small"
         in capsys.readouterr().err
     )
-    capsys.readouterr()
-    assert invoke(["fit", "list"]) == 2
-    assert "fit list was removed; evo fit show without a name lists the fits" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("package, options", [("matplotlib", ("--plot", "p.png")), ("sympy", ("--as", "sympy"))])

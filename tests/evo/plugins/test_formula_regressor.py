@@ -123,14 +123,6 @@ def test_the_front_of_one_search_begins_another():
     assert second.evaluations < 200 and second[len(second) - 1].loss <= first[len(first) - 1].loss * 1.01
 
 
-@pytest.mark.parametrize(
-    "name", ["constraints", "extra_functions", "model_selection", "warm_start", "elementwise_loss"]
-)
-def test_a_parameter_that_is_gone_says_what_replaces_it(name):
-    with pytest.raises(TypeError, match=rf"FormulaRegressor\({name}=\) was removed; "):
-        evo.FormulaRegressor(**{name: {}})
-
-
 TIMES = np.arange("2026-01-01", "2026-03-02", dtype="datetime64[D]")
 
 

@@ -146,9 +146,3 @@ def test_best_values_change_together_with_the_fingerprint():
     fingerprints = {name: task.fingerprint for name, task in TASKS.items()}
     digest = hashlib.sha256(json.dumps([known, fingerprints], sort_keys=True).encode()).hexdigest()
     assert digest.startswith("2384def5f854")
-
-
-@pytest.mark.parametrize("name", ["hexagon_packing_11", "hexagon_packing_12", "sums_differences", "uncertainty"])
-def test_a_removed_task_says_so(name):
-    with pytest.raises(BadAddress, match=f"maths:{name} was removed; "):
-        resolve(f"maths:{name}")

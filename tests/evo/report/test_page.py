@@ -238,7 +238,6 @@ def test_the_command_writes_one_file(made, tmp_path, capsys):
         (["made-up", "made-up/base/s0"], "made-up and made-up/base/s0 are not different runs of the same problems"),
         (["made-up", "-o", "{tmp}/no/such/report.html"], "there is no directory"),
         (["made-up", "-o", "{tmp}"], "is a directory"),
-        (["made-up", "--png", "{tmp}"], "--png was removed; the page has its charts"),
     ],
 )
 def test_bad_input_is_one_line(made, tmp_path, capsys, arguments, line):

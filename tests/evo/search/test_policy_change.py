@@ -12,7 +12,6 @@ from support.command_line import evo, refused
 from support.completion_server import hosted_server, scripted
 
 from evo.cli import invoke
-from evo.config.run import RunConfig, complete_run
 from islands.groups import read_groups
 from islands.store import Store
 
@@ -82,5 +81,3 @@ def test_the_budget_of_tokens_is_not_the_length_of_a_reply(tmp_path: Path, capsy
     (tmp_path / "old.yaml").write_text("max_tokens: 400\n")
     assert invoke([*SEARCH, "--policy", "scripted:mutate", "--config", "old.yaml"]) == 2
     assert "the run's budget is max_total_tokens, the length of a reply max_new_tokens" in capsys.readouterr().err
-    old = complete_run({"problems": ["maze:test"], "max_tokens": 900})
-    assert RunConfig.model_validate(old).max_total_tokens == 900, "stored runs keep their budget"

@@ -178,10 +178,9 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
             "at top-p 0.9 the log-probabilities are those of the",
         ),
         (["--train", "vpo", "--rollouts", "2", "--policy", "embedded:base?top_p=0.5"], "sample at top-p 1 (evo run"),
-        (["--train", "vpo", "--train-credit", "lineage"], "--train-credit was removed; an answer is paid for what it"),
         (["--train", "vpo", "--rollouts", "2", "--policy", "embedded:base,embedded:vpo"], "takes one policy"),
         (["--train", "improve", "--rollouts", "2"], "evo train improve --from-traces"),
-        (["--config", "train.yaml"], "train.check was removed; an arm that does not train"),
+        (["--config", "train.yaml"], "--config train.yaml: unknown key train.check; "),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(here, capsys, arguments, said):

@@ -184,8 +184,6 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
         (["vpo", "maze:train", "--from-traces", "a"], "problems cannot be set"),
         (["vpo", "--from-traces", "a", "--rollouts", "4"], "rollouts cannot be set"),
         (["vpo", "--from-traces", "a", "--answers", "2"], "can teach vpo: 12 not of 2 answers"),
-        (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "--trace-problems was removed"),
-        (["vpo", "--from-traces", "a", "--trace-after", "2100-01-01"], "--trace-after was removed"),
         (["vpo", "maze:train", "--passes", "2"], "passes is for --from-traces"),
         (["vpo", "--from-traces", "a", "--evaluate", "maze:train/1"], "would be trained on and evaluated on"),
         (["vpo", "--from-traces", "a", "--policy", "scripted:random-route"], "has no weights here to train"),

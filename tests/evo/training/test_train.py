@@ -224,12 +224,8 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["pass_at_k", "maze:train", "-o", "x"], "use it with reward solve"),
         (["gdpo", "maze:train", "--reward", "solve", "-o", "x"], "gdpo has no goals to reach"),
         (["vpo", "maze:train", "--reward", "solve", "-o", "x"], "--parents-from archive:RUN"),
-        (["vpo", "maze:train", "--reward", "search-value", "-o", "x"], "search-value was removed; use reward solve"),
+        (["vpo", "maze:train", "--reward", "search-value", "-o", "x"], "'search-value' is not one of 'value', 'solve'"),
         (["dpo", "--from-traces", "r", "-o", "x"], "no method 'dpo'"),
-        (
-            ["vpo", "maze:train", "--credit", "lineage", "-o", "x"],
-            "--credit was removed; an answer is paid for what it",
-        ),
         (["vpo", "maze:train", "--answers", "9", "-o", "x"], "1 to 5 answers"),
         (["vpo", "maze:train/0-3", "--evaluate", "maze:train/3", "-o", "x"], "would be trained on and evaluated on"),
         (["vpo", "maze:train", "--policy", "scripted:random-route", "-o", "x"], "has no weights here to train"),

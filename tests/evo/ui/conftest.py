@@ -57,7 +57,7 @@ def hostile_database(hostile_runs, hostile_words):
     """An address, and the id of a candidate: every text of it holds what must not be believed, with a line of 1 MB."""
     from sqlalchemy import update
 
-    from islands.blobs import pack_texts
+    from islands.blobs import pack, plain
     from islands.schema import Candidate, PromptText, Rollout
     from islands.store import Store
 
@@ -69,7 +69,7 @@ def hostile_database(hostile_runs, hostile_words):
         tx.connection.execute(update(Rollout).values(format_error=hostile_words, text=long))
         tx.connection.execute(update(Candidate).values(error=hostile_words).where(Candidate.c.id == best - 1))
         tx.connection.execute(update(Candidate).values(text=long, feedback=long).where(Candidate.c.id == best))
-        tx.connection.execute(update(PromptText).values(base=None, texts=pack_texts([long, long, ""])))
+        tx.connection.execute(update(PromptText).values(base=None, texts=pack(plain([long, long]))))
     return address, best
 
 

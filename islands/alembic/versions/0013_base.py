@@ -1,9 +1,6 @@
-"""The tables of commit c96219c2, the last before a group's row had its own sums; nothing to do.
+"""The first revision, the tables of commit 883a8fdc; nothing to do."""
 
-Revision 0010, the first that is known.
-"""
-
-revision = "0010"
+revision = "0013"
 down_revision = None
 branch_labels = None
 depends_on = None
