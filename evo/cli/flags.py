@@ -158,7 +158,6 @@ BUDGET = (
 _OWN = [
     flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag", "start_anyway")),
     flag(RunConfig, "start", metavar="FILE"),
-    flag(RunConfig, "weights"),
 ]
 
 WEIGHTS: dict[str, Any] = {"metavar": "NAME=N,...", "type": str}
@@ -178,14 +177,7 @@ shared_search_flags = together([*_SAMPLED, *_OWN, *_SECTIONS])
 """The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
 
 _PARAMETERS = [key.replace(".", "__") for key in FLAGS.values()]
-SEARCH = (
-    *(name for name in _PARAMETERS if not name.startswith("train__")),
-    "start",
-    "start_anyway",
-    "parallel",
-    "lag",
-    "weights",
-)
+SEARCH = (*(name for name in _PARAMETERS if not name.startswith("train__")), "start", "start_anyway", "parallel", "lag")
 SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
 TRAINING = [name for name in _PARAMETERS if name.startswith("train__")]
 """Sections of the help of commands that search."""
