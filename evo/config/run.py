@@ -177,6 +177,10 @@ class PromptConfig(StrictModel):
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
+    weights: Weights | None = Field(
+        None,
+        description=f"{WEIGHTS} {SPREAD}: search for all weights alike; the set of best answers is the result.",
+    )
     mixing: Literal["bandit", "turns"] = Field(
         "bandit",
         description="How a search chooses between policies A,B; bandit: by recent progress; turns: each in its turn.",
