@@ -43,6 +43,18 @@ def parse_weights(text: str) -> dict[str, float] | str:
     return found
 
 
+def read_weights(given: Any) -> dict[str, float] | str:
+    """As a caller gives them: numbers by objective, or the text of --weights. Raises BadAddress for anything else, and
+    for weights that are none of any problem."""
+    named = parse_weights(given) if isinstance(given, str) else given
+    if isinstance(named, Mapping):
+        order_weights(tuple(named), named, "weights")
+        return {name: float(number) for name, number in named.items()}
+    if named != SPREAD:
+        raise BadAddress(f"weights {given!r}: expected numbers by objective, as in gold=3,diamond=1, or {SPREAD}")
+    return SPREAD
+
+
 def write_weights(weights: Mapping[str, float]) -> str:
     """gold 3, diamond 1: those above 0, as people read them."""
     return ", ".join(f"{name} {number:g}" for name, number in weights.items() if number > 0)

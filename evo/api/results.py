@@ -12,7 +12,7 @@ from evo.api.arguments import check_run_name, database
 from evo.errors import BadInput
 from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
-from evo.progress.weighing import Weights, open_runs, read_weights
+from evo.progress.weighing import Weights, open_runs
 from evo.report.page import write_report
 from evo.report.terminal import as_dict as comparison_dict
 from evo.search.status import clock
@@ -22,7 +22,7 @@ from islands.runs import best, current_summary
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.objectives import fitness_objective, value_of
-from problems.weights import SPREAD
+from problems.weights import SPREAD, read_weights
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -172,7 +172,7 @@ def load_run(name: str, *, db: str | None = None, weights: Mapping[str, float] |
         evo.load_run("calm-otter", weights={"gold": 3, "diamond": 1}).best
     """
     check_run_name(name)
-    db, weights = database(db), read_weights(weights)
+    db, weights = database(db), None if weights is None else read_weights(weights)
     with open_runs(db, [name], weights) as store, store.read():
         run = store.run(name)
         answers = best_answers(store, run.id)
@@ -285,7 +285,7 @@ def load_comparison(
         evo.load_comparison("calm-otter", against="base").verdict
     """
     check_run_name(name)
-    db, weights = database(db), read_weights(weights)
+    db, weights = database(db), None if weights is None else read_weights(weights)
     with open_runs(db, [name], weights) as store:
         progress = Progress.open(store, name, against, spread=weights == SPREAD)
         figures, judged = comparison_dict(progress), SPREAD if progress.spread else weights

@@ -21,7 +21,7 @@ from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.progress.weighing import open_runs, read_weights
+from evo.progress.weighing import open_runs
 from evo.runs.preflight import ASK_TELL
 from evo.runs.resume import config_of, relaunch
 from evo.runs.start import Changes, launch
@@ -41,7 +41,7 @@ from problems.objectives import Objective, Reward, fitness_objective, is_lower, 
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
-from problems.weights import weigh_by, weights_argument
+from problems.weights import SPREAD, read_weights, weigh_by, weights_argument
 
 REPEATS_OF_NOISE = 10
 """Scores of each answer if the scorer is noisy."""
@@ -85,7 +85,9 @@ def verify_run(
     max_seconds: float | None = None, weights: Mapping[str, float] | str | None = None,
 ) -> Verification:  # fmt: skip
     """As `verify`. driver: makes that of a search"""
-    weights = read_weights(weights)
+    weights = None if weights is None else read_weights(weights)
+    if weights == SPREAD:
+        raise BadInput(f"weights {SPREAD} names no best answer: verify under weights of the objectives")
     with Store.open(db, must_exist=True) as store:
         run = runs_named(store, name)[0]
         if run.comparison == name:

@@ -29,7 +29,7 @@ from evo.errors import BadInput
     cls=GroupedCommand,
     sections={
         "Basic": (
-            *("arms", "iterations", "seeds", "limit", "weights", "baselines", "seed"),
+            *("arms", "iterations", "seeds", "limit", "baselines", "seed"),
             *("config_path", "name", "db", "plain"),
         ),
         "Comparison": ("against", "answers", "answers_per_iteration", "processes"),

@@ -11,7 +11,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from evo.config.run import FLAGS, RunConfig
+from evo.config.run import FLAGS, RunConfig, SamplingConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -145,29 +145,35 @@ BUDGET = (
     *("max_answers", "max_total_tokens", "max_cost", "max_seconds"),
     *("max_unanswered", "until_solved", "patience"),
 )
-_OWN = [
-    flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag", "start_anyway")),
-    flag(RunConfig, "start", metavar="FILE"),
-]
 
 WEIGHTS: dict[str, Any] = {"metavar": "NAME=N,...", "type": str}
 """Of the flag --weights, which the settings read from a text."""
-_SAMPLED = [flags(RunConfig, _SAMPLING_KEYS), flag(RunConfig, "weights", **WEIGHTS)]
+_SEARCHED = [
+    flags(RunConfig, _SAMPLING_KEYS),
+    flag(RunConfig, "weights", **WEIGHTS),
+    flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag", "start_anyway")),
+    flag(RunConfig, "start", metavar="FILE"),
+    *_SECTIONS,
+]
 
-sampling_flags = together([flags(RunConfig, ("policy",)), *_SAMPLED])
+sampling_flags = together(
+    [flags(SamplingConfig, ("policy", *_SAMPLING_KEYS)), flag(SamplingConfig, "weights", **WEIGHTS)]
+)
 """The policy and how it samples, without a search."""
 
 search_flags = together(
-    [sampling_flags, flags(RunConfig, ("rollouts",)), *_OWN, *_SECTIONS]
-    + [flag(RunConfig, "train.method", "--train", metavar="METHOD")]
+    [flags(RunConfig, ("policy", "rollouts")), *_SEARCHED, flag(RunConfig, "train.method", "--train", metavar="METHOD")]
 )
 """All settings of a run; each flag overrides the same key of --config."""
 
-shared_search_flags = together([*_SAMPLED, *_OWN, *_SECTIONS])
+shared_search_flags = together(_SEARCHED)
 """The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
 
 _PARAMETERS = [key.replace(".", "__") for key in FLAGS.values()]
-SEARCH = (*(name for name in _PARAMETERS if not name.startswith("train__")), "start", "start_anyway", "parallel", "lag")
+SEARCH = (
+    *("weights", *(name for name in _PARAMETERS if not name.startswith("train__"))),
+    *("start", "start_anyway", "parallel", "lag"),
+)
 SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
 TRAINING = [name for name in _PARAMETERS if name.startswith("train__")]
 """Sections of the help of commands that search."""

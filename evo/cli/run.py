@@ -35,7 +35,7 @@ from evo.search.resources import Resources
     cls=GroupedCommand,
     sections={
         "Basic": (
-            *("policy", "iterations", "limit", "weights", "answers", "rollouts", "seed"),
+            *("policy", "iterations", "limit", "answers", "rollouts", "seed"),
             *("config_path", "name", "db", "plain"),
         ),
         "Budget": BUDGET,

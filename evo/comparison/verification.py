@@ -163,9 +163,8 @@ class Verification:
         if units == 1:
             return self._compare_one(gain, than, where if whole else "")
         named = self._named(where, kind) if whole else kind
-        counts = (
-            f"{f'better{than} on {gain.better}'} of {units} {named}{f' and worse on {gain.worse}' * bool(gain.worse)}"
-        )
+        worse = f" and worse on {gain.worse}" * bool(gain.worse)
+        counts = f"better{than} on {gain.better} of {units} {named}{worse}".removesuffix(",")  # of a clause about cases
         amount = f"{'by' if mean >= 0 else 'worse by'} {write_size(gain.difference, gain.difference.shown)} on average"
         if not whole or gain.difference.shown:
             return f"{counts}, {amount}"

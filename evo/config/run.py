@@ -5,6 +5,7 @@ before. A run's is stored with it, so `evo resume` needs nothing but the databas
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -15,7 +16,7 @@ from islands.population.config import PopulationConfig
 from problems.contract import BadAddress
 from problems.sandbox.contract import Mode
 from problems.scoring import check_resources
-from problems.weights import SPREAD, order_weights, parse_weights
+from problems.weights import SPREAD, read_weights
 from vpo.advantage import METHODS
 from vpo.training.config import TrainerSettings
 
@@ -43,19 +44,13 @@ Fresh = Annotated[float | Literal["auto"], BeforeValidator(_fresh)]
 
 
 def _weights(given: Any) -> Any:
-    """As text, or by name; one message for both."""
-    try:
-        named = parse_weights(given) if isinstance(given, str) else given
-        if isinstance(named, Mapping):
-            order_weights(tuple(named), named, "weights")
-            return dict(named)
-    except BadAddress as error:
-        raise ValueError(str(error).removeprefix(f"--weights {given}: ").removeprefix("weights: ")) from None
     if isinstance(given, int):  # as it was called in settings of a training
         raise ValueError("the number of random weightings of a training is `weightings`")
-    if named != SPREAD:
-        raise ValueError(f"expected numbers by objective, as in gold=3,diamond=1, or {SPREAD}")
-    return named
+    try:
+        return read_weights(given)
+    except BadAddress as error:
+        repeated = (f"--weights {given}: ", f"weights {given!r}: ", "weights: ")  # a fault of settings names them
+        raise ValueError(reduce(str.removeprefix, repeated, str(error))) from None
 
 
 Weights = Annotated[dict[str, float] | Literal["spread"], BeforeValidator(_weights)]
@@ -180,6 +175,10 @@ class PromptConfig(StrictModel):
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
+    weights: Weights | None = Field(
+        None,
+        description=f"{WEIGHTS} {SPREAD}: search for all weights alike; the set of best answers is the result.",
+    )
     mixing: Literal["bandit", "turns"] = Field(
         "bandit",
         description="How a search chooses between policies A,B; bandit: by recent progress; turns: each in its turn.",
@@ -323,6 +322,12 @@ class EvaluateConfig(SamplingConfig):
     answers_total: int = Field(30, ge=1, le=100_000, description="Answers per problem.")
     seeds: int = Field(1, ge=1, le=1000, description="How many seeds, from --seed on.")
     against: str | None = Field(None, description="Compare problem by problem with a file that -o wrote.")
+
+    @model_validator(mode="after")
+    def _judged_by_one(self) -> EvaluateConfig:
+        if self.weights == SPREAD:
+            raise ValueError(f"weights {SPREAD} is for a search; E_w[best] of an evaluation needs no weights")
+        return self
 
     def run_config(self) -> RunConfig:
         """The same as a run's configuration; settings left open stay open."""

@@ -9,15 +9,9 @@ from evo.progress.answer import problem_of
 from islands.comparisons import runs_named
 from islands.reweigh import reweigh
 from islands.store import Store
-from problems.weights import parse_weights
 
 Weights = Mapping[str, float] | str | None
 """By objective; None, or problems.weights.SPREAD, for the runs as they were searched."""
-
-
-def read_weights(given: Mapping[str, float] | str | None) -> Weights:
-    """As a caller gives them: by objective, or as the text of --weights. Raises BadAddress."""
-    return parse_weights(given) if isinstance(given, str) else given
 
 
 @contextmanager

@@ -16,9 +16,11 @@ from support.command_line import refused
 from support.island_samples import answer, group, put, small_config
 
 import evo
+from evo.errors import BadInput
 from islands.comparisons import PlannedRun, plan, run_name
 from islands.population.population import Population
 from islands.store import Store
+from problems.fingerprint import fingerprint_of
 from problems.identity import identity
 from problems.maze.board import rewards_of
 from problems.maze.optimum import fewest_steps
@@ -247,6 +249,21 @@ def test_python_reads_runs_so_too(capsys):
     assert [one.fitness for one in evo.load_run("mazes", weights=ASKED[0]).best] == [one.fitness for one in run.best]
     with pytest.raises(ValueError, match="has no objective 'golden'; .* did you mean gold?"):
         evo.load_run("mazes", weights={"golden": 1})
+    for wrong, says in (([3, 1], r"weights \[3, 1\]: expected numbers by objective"), ({}, "sum to 0")):
+        with pytest.raises(ValueError, match=says):
+            evo.load_run("mazes", weights=wrong)
+
+
+@pytest.mark.filterwarnings("error:Pydantic")
+def test_a_verification_in_python_takes_whole_numbers_and_no_spread(capsys):
+    found = evo.verify("costs", weights={"rush": 1}, tune=False, sample=True, max_answers=3, progress=False)
+    assert found.fitness.name == "rush" and list(found.runs.values()) == [f"costs-sampled-{digest('rush=1')}"]
+    with pytest.raises(BadInput, match="weights spread names no best answer"):
+        evo.verify("costs", weights="spread", progress=False)
+
+
+def digest(weights):
+    return fingerprint_of(weights)[:6]
 
 
 @pytest.mark.parametrize(

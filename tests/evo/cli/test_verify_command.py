@@ -80,7 +80,7 @@ def test_an_interval_is_over_problems_and_rivals_as_good_come_first():
     assert told[0] == "The search found no more than tuning the seed's numbers does."
     assert told[1].startswith("The search found little more than sampling its policy as often does: by 0.035 [")
     assert told[2].startswith("The winner is better than the seed on 7 of 7 problems, on cases that were searched on,")
-    assert "by 0.6714 [" in told[2]
+    assert "searched on, by 0.6714 [" in told[2]
     values = {WINNER: [np.array([[2.0]])], SEED: [np.array([[5.0]])]}
     lower = Verification("x", ["x"], {}, MeasuredAnswers("error", values, True), held_out=True)
     assert lower.sentences() == [

@@ -117,6 +117,8 @@ def test_settings_take_a_mapping_a_text_or_spread():
     assert RunConfig(weights="gold=3,diamond=1").weights == RunConfig(weights={"gold": 3, "diamond": 1}).weights
     assert EvaluateConfig(weights="gold=3").run_config().weights == {"gold": 3.0}
     assert RunConfig(weights="spread").weights == "spread"
+    with pytest.raises(ValueError, match="weights spread is for a search"):
+        EvaluateConfig(weights="spread")
     for wrong in (3, [1, 2], {"gold": "much"}, {}):
         with pytest.raises(ValueError):
             RunConfig(weights=wrong)
