@@ -158,6 +158,7 @@ BUDGET = (
 _OWN = [
     flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag", "start_anyway")),
     flag(RunConfig, "start", metavar="FILE"),
+    flag(RunConfig, "report_to", metavar="TRACKER"),
     flag(RunConfig, "weights"),
 ]
 
