@@ -20,12 +20,13 @@ from vpo.training.config import EstimationSettings, TrainerSettings
 _OPTIMISATION = [
     name for name in TrainerSettings.model_fields if name not in EstimationSettings.model_fields and name != "seed"
 ]
+_CHANGED: dict[str, dict[str, Any]] = {
+    "db": {"envvar": "EVO_DB"},
+    "weights": WEIGHTS,
+    "report_to": {"metavar": "TRACKER"},
+}
 _FLAGS = [
-    flag(
-        TrainRun,
-        key,
-        **{"db": {"envvar": "EVO_DB"}, "weights": WEIGHTS, "report_to": {"metavar": "TRACKER"}}.get(key, {}),
-    )
+    flag(TrainRun, key, **_CHANGED.get(key, {}))
     for key in TrainRun.model_fields
     if key not in ("method", "problems", "tracked_as")
 ]
