@@ -144,6 +144,7 @@ class Driver:
             from evo.report.trackers import StoredSource
 
             self.tracking.follow(partial(StoredSource, db, name, against))
+            await asyncio.to_thread(self.tracking.wait_until_found)
         ended = asyncio.Event()
         watching = asyncio.create_task(self._watch(db, name, against, ended))
         try:

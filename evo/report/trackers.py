@@ -164,7 +164,8 @@ class Tracking:
         self._source: StoredSource | TrainingSource | None = None
         self._find: Callable[[], StoredSource | TrainingSource | None] = lambda: None
         self._fault: tuple[str, Exception | str] | None = None
-        self._started, self._ended = threading.Event(), threading.Event()
+        self._started, self._found, self._again = threading.Event(), threading.Event(), threading.Event()
+        self._ended = False
         self._thread = threading.Thread(target=self._work, name="trackers", daemon=True)  # MLflow's runs are a thread's
 
     def __enter__(self) -> Tracking:
@@ -174,13 +175,14 @@ class Tracking:
             self._thread.start()
             self._started.wait(START_SECONDS)
             if self._fault is not None:
-                self._ended.set()
+                self._ended = True
                 name, error = self._fault
                 raise BadInput(f"--report-to {name}: {_first_line(error)}; {REMEDIES[name]}")
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._ended.set()
+        self._ended = True
+        self._again.set()
         if self._names:
             self._thread.join(END_SECONDS)
             if self._thread.is_alive():
@@ -189,6 +191,11 @@ class Tracking:
     def follow(self, find: Callable[[], StoredSource | TrainingSource | None]) -> None:
         """Report what `find` opens, from now on, or once it is there."""
         self._find = find
+        self._again.set()
+
+    def wait_until_found(self) -> None:
+        """What is stored by now is reported no second time."""
+        self._found.wait(START_SECONDS)
 
     def _work(self) -> None:
         from accelerate.state import PartialState  # torch
@@ -206,10 +213,11 @@ class Tracking:
             else:
                 self._fault = None
             self._started.set()
-            while self._fault is None and not self._ended.is_set():
+            while self._fault is None and not self._ended:
                 began = time.thread_time()
                 self._report(last=False)
-                self._ended.wait(max(READ_SECONDS, (time.thread_time() - began) / SHARE))
+                self._again.wait(max(READ_SECONDS, (time.thread_time() - began) / SHARE))
+                self._again.clear()
             if self._fault is None:
                 self._report(last=True)
             with contextlib.redirect_stdout(sys.stderr):
@@ -224,8 +232,9 @@ class Tracking:
                 self._source = self._find()
                 if self._source is None:
                     return
+                self._found.set()
                 settings = flatten(self._source.settings())
-                self._each(lambda name, of: name in self._known or of.store_init_configuration(dict(settings)))
+                self._each(partial(self._store, settings))
             entries, texts = self._source.read(last=last), self._source.texts() if last else {}
         except DatabaseUnavailable as error:
             if last:
@@ -240,6 +249,12 @@ class Tracking:
                 for name, text in texts.items():
                     (Path(folder) / f"{name.replace('/', '_')}.txt").write_text(text, encoding="utf-8")
                 self._each(partial(self._attach, sorted(Path(folder).iterdir())))
+
+    def _store(self, settings: dict[str, str | int | float], name: str, tracker: Any) -> None:
+        if name == "trackio":  # accelerate puts them where trackio does not look
+            tracker.run.config.update(settings)
+        elif name not in self._known:  # MLflow's cannot change
+            tracker.store_init_configuration(settings)
 
     def _log(self, entry: Entry, texts: Mapping[str, str], name: str, tracker: Any) -> None:
         if not (entry.stored and name in self._known):
@@ -288,4 +303,4 @@ def open_tracker(name: str, key: str) -> Any:
 
 
 def _first_line(error: Exception | str) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
