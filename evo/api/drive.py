@@ -141,9 +141,9 @@ class Driver:
         self.name = name
         self.display.begin(db, name)
         if self.tracking is not None:
-            from evo.report.trackers import StoredSource
+            from evo.report.trackers import TrackedRun
 
-            self.tracking.follow(partial(StoredSource, db, name, against))
+            self.tracking.follow(partial(TrackedRun, db, name, against))
             await asyncio.to_thread(self.tracking.wait_until_found)
         ended = asyncio.Event()
         watching = asyncio.create_task(self._watch(db, name, against, ended))

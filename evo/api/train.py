@@ -159,9 +159,9 @@ def prepare_training(
 
     def report(driver: Driver) -> Driver:
         if driver.track(reports, key, begun.get("report_to", ())).tracking is not None:
-            from evo.report.trackers import TrainingSource
+            from evo.report.trackers import TrackedTraining
 
-            source = TrainingSource(folder)
+            source = TrackedTraining(folder)
             driver.tracking.follow(lambda: source if is_training(folder) else None)
         return driver
 

@@ -42,7 +42,7 @@ REMEDIES = {
 }
 
 
-class Entry(NamedTuple):
+class TrackedStep(NamedTuple):
     """Numbers of a step. stored: whether they were there before this process"""
 
     step: int
@@ -66,13 +66,13 @@ def flatten(values: Mapping[str, Any], before: str = "") -> dict[str, str | int 
     return found
 
 
-class StoredSource:
+class TrackedRun:
     """A run or a comparison. A step is the number of iterations committed, of all its arms."""
 
     def __init__(self, db: str, name: str, against: str | None = None) -> None:
         self._store, self._name, self._against = Store.open(db, read_only=True), name, against
         self._progress = Progress.open(self._store, name, against)
-        self._before, self._held = self._progress.totals.groups, list[Entry]()
+        self._before, self._held = self._progress.totals.groups, list[TrackedStep]()
 
     def settings(self) -> Mapping[str, Any]:
         arms = self._progress.comparison.arms
@@ -80,11 +80,11 @@ class StoredSource:
         configs = several if len(arms) > 1 else arms[0].runs[0].config
         return {"run": self._name, "command": arms[0].runs[0].command, **configs}
 
-    def read(self, *, last: bool) -> list[Entry]:
+    def read(self, *, last: bool) -> list[TrackedStep]:
         """The entries that are new. The numbers of a step are final once there is a later one, or at the `last`."""
         self._progress.refresh()
         held, step = self._held, self._progress.totals.groups
-        self._held = [Entry(step, self._numbers(), 0 < step <= self._before)]
+        self._held = [TrackedStep(step, self._numbers(), 0 < step <= self._before)]
         return [entry for entry in held if entry.step < step] + self._held * last
 
     def _numbers(self) -> dict[str, float]:
@@ -124,7 +124,7 @@ class StoredSource:
         write_report(self._store, self._name, file, self._against)
 
 
-class TrainingSource:
+class TrackedTraining:
     """A training folder: the lines of its metrics.jsonl."""
 
     def __init__(self, folder: str) -> None:
@@ -136,13 +136,13 @@ class TrainingSource:
         about = self._directory.settings()
         return {"folder": self._folder, "command": about["command"], **about["config"]}
 
-    def read(self, *, last: bool) -> list[Entry]:
+    def read(self, *, last: bool) -> list[TrackedStep]:
         entries = []
         for line in self._directory.read_lines():
             if (key := (line["step"], line["kind"])) not in self._read:
                 self._read.add(key)
                 numbers = {tag(name): value for name, value in line.items() if type(value) in (int, float)}
-                entries.append(Entry(numbers.pop("step"), numbers, key in self._before))
+                entries.append(TrackedStep(numbers.pop("step"), numbers, key in self._before))
         return entries
 
     def texts(self) -> Mapping[str, str]:
@@ -161,8 +161,8 @@ class Tracking:
     def __init__(self, names: Sequence[str] = (), key: str = "", known: Sequence[str] = ()) -> None:
         self._names, self._key, self._known = names, key, known
         self._open = dict[str, Any]()
-        self._source: StoredSource | TrainingSource | None = None
-        self._find: Callable[[], StoredSource | TrainingSource | None] = lambda: None
+        self._source: TrackedRun | TrackedTraining | None = None
+        self._find: Callable[[], TrackedRun | TrackedTraining | None] = lambda: None
         self._fault: tuple[str, Exception | str] | None = None
         self._started, self._found, self._again = threading.Event(), threading.Event(), threading.Event()
         self._ended = False
@@ -188,7 +188,7 @@ class Tracking:
             if self._thread.is_alive():
                 warnings.warn(f"--report-to {', '.join(self._open)}: not all is sent: no answer", stacklevel=2)
 
-    def follow(self, find: Callable[[], StoredSource | TrainingSource | None]) -> None:
+    def follow(self, find: Callable[[], TrackedRun | TrackedTraining | None]) -> None:
         """Report what `find` opens, from now on, or once it is there."""
         self._find = find
         self._again.set()
@@ -256,7 +256,7 @@ class Tracking:
         elif name not in self._known:  # MLflow's cannot change
             tracker.store_init_configuration(settings)
 
-    def _log(self, entry: Entry, texts: Mapping[str, str], name: str, tracker: Any) -> None:
+    def _log(self, entry: TrackedStep, texts: Mapping[str, str], name: str, tracker: Any) -> None:
         if not (entry.stored and name in self._known):
             tracker.log({**entry.values, **(texts if name != "mlflow" else {})}, step=entry.step)
 
@@ -275,7 +275,7 @@ class Tracking:
                 act(name, tracker)
             except Exception as error:
                 del self._open[name]
-                told = f"--report-to {name}: {_first_line(error)}; nothing more is reported there, all else goes on"
+                told = f"--report-to {name}: {_first_line(error)}; nothing more is reported there, all else continues"
                 warnings.warn(told, stacklevel=2)
 
 

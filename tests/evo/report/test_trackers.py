@@ -140,7 +140,7 @@ def read_trackio():
     from trackio.sqlite_storage import SQLiteStorage
 
     (run,) = Api().runs("evo")
-    assert run.config["iterations"] == 4
+    assert run.config["iterations"] == 6  # those of the resume
     numbers = dict[str, list[tuple[int, float]]]()
     for line in SQLiteStorage.get_logs("evo", run.name):
         for name, value in line.items():
