@@ -149,7 +149,7 @@ def prepare_training(
     check_trackers(reports)
     if reports and run is None:
         named = {**named, "tracked_as": key}
-    elif reports:
+    elif reports and run is not None:
         run = run.model_copy(update={"tracked_as": key})
 
     def begin() -> Training:
@@ -158,11 +158,12 @@ def prepare_training(
         return setup.resume(folder, named) if run is None else setup.begin(run, folder, command)
 
     def report(driver: Driver) -> Driver:
-        if driver.track(reports, key, begun.get("report_to", ())).tracking is not None:
+        tracking = driver.track(reports, key, begun.get("report_to", ())).tracking
+        if tracking is not None:
             from evo.report.trackers import TrackedTraining
 
-            source = TrackedTraining(folder)
-            driver.tracking.follow(lambda: source if is_training(folder) else None)
+            source = TrackedTraining(folder)  # before the lines that will be repeated are deleted
+            tracking.follow(lambda: source if is_training(folder) else None)
         return driver
 
     return folder, begin, report
