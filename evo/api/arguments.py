@@ -26,7 +26,7 @@ Searched = TypeVar("Searched", bound=RunConfig)
 
 RESUMED = (
     *("policy", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
-    *("patience", "processes"),
+    *("patience", "processes", "report_to"),
 )
 """Settings that a resume may change."""
 

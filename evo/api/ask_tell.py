@@ -341,6 +341,7 @@ def _result(group: ScoredGroup, placements: Sequence[Placement]) -> TellResult:
 Answers = str | Sequence[str]
 """The answers to one prompt: one, or several."""
 MOST_AHEAD = 100_000
+NOT_REPORTED = "evo.Search reports to no tracker: leave out report_to, which is for evo.run"
 """Prompts that may be asked and not yet told."""
 
 
@@ -391,6 +392,8 @@ class Search:
         command = call_text("Search", address, score=score or batch_scorer, config=config, **settings)
         values = {"answers": 1, **settings, **fixed}
         loaded, objects = configure("Search", address, score, batch_scorer, config, values)
+        if loaded.report_to:
+            raise BadInput(NOT_REPORTED)
         folder = temp_dirs.make("search") if db is None and name is None else None
         stored = database(db) if folder is None else f"sqlite:///{folder}/evo.db"
         resources = external_resources()
@@ -435,6 +438,8 @@ class Search:
         """
         check_run_name(name)
         db = database(db)
+        if "report_to" in budgets:
+            raise BadInput(NOT_REPORTED)
         plan = plan_resume(name, db, resumed_settings(budgets), accept_change=accept_change)
         policy = plan.runs[0].config["policy"]
         if policy != ASK_TELL:

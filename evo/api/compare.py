@@ -24,6 +24,7 @@ from evo.api.drive import Driver, plan_comparison, run_comparison
 from evo.api.results import ComparisonResult
 from evo.api.run import NO_PROBLEM, comparison_result_of
 from evo.config.compare import load_comparison as load_settings
+from evo.config.run import name_in_trackers
 from evo.errors import BadInput
 from problems.registry import given
 
@@ -90,12 +91,12 @@ def compare(
     if score is not None:
         planned, problem = add_function(planned, score, declared)
         objects = [problem]
-    db, processes = database(db), planned.processes
+    db, processes, planned = database(db), planned.processes, name_in_trackers(planned, name)
     if objects and (processes or 1) > 1:
         raise BadInput("problems that are objects of this process are searched in it: leave out processes=")
     with given(objects):
         begin, configs = plan_comparison(planned, db, name, command)
         check_by_name(objects, ray)
-        driver = Driver(Bar() if progress else Display())
+        driver = Driver(Bar() if progress else Display()).track(planned.report_to, planned.tracked_as)
         outcome = run_comparison(begin, configs, driver, db, processes=1 if objects else processes, ray=ray)
     return comparison_result_of(outcome, db, planned.against)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from evo.comparison.workers import SeedBatch
     from evo.progress.model import Progress
     from evo.progress.snapshot import Snapshot
+    from evo.report.trackers import Tracking
     from evo.runs.resume import Resumption
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class Driver:
     loop already, which asyncio.run refuses.
 
     name: of the stored run, once there is one
+    tracking: the experiment trackers that it reports to
     interrupts: how often Ctrl-C was pressed
     """
 
@@ -73,6 +75,7 @@ class Driver:
         self.display, self._foreground = display, foreground
         self._after, self._before = after, before
         self.name: str | None = None
+        self.tracking: Tracking | None = None
         self.interrupts = 0
         self._interrupt: Callable[[Stop], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -97,7 +100,7 @@ class Driver:
             except BaseException as error:  # raised in the caller's thread
                 errors.append(error)
 
-        with self._handling_signals(), self.display:
+        with self.tracking or contextlib.nullcontext(), self._handling_signals(), self.display:
             if self._foreground:
                 run()
             else:
@@ -114,6 +117,14 @@ class Driver:
             raise Interrupted(self._before if self.name is None else self._after.format(self.name), self.name)
         return results[0]
 
+    def track(self, names: Sequence[str], key: str, known: Sequence[str] = ()) -> Driver:
+        """Report the work to trackers, as Tracking takes them; none if there are no names."""
+        if names:
+            from evo.report.trackers import Tracking
+
+            self.tracking = Tracking(names, key, known)
+        return self
+
     @contextlib.contextmanager
     def interruptible(self, interrupt: Callable[[Stop], None]) -> Iterator[None]:
         """While the block runs, a first Ctrl-C calls `interrupt`, on the event loop of the work, and a second one
@@ -129,6 +140,11 @@ class Driver:
         """In this block the stored run or comparison is shown, as its database has it. against: its reference arm"""
         self.name = name
         self.display.begin(db, name)
+        if self.tracking is not None:
+            from evo.report.trackers import TrackedRun
+
+            self.tracking.follow(partial(TrackedRun, db, name, against))
+            await asyncio.to_thread(self.tracking.wait_until_found)
         ended = asyncio.Event()
         watching = asyncio.create_task(self._watch(db, name, against, ended))
         try:
@@ -295,9 +311,11 @@ def resume_stored(
     plan: Resumption, driver: Driver, db: str, *, processes: int | None = None, ray: str | None = None
 ) -> SearchOutcome | ComparisonOutcome:
     """Continue a stored run, or the runs of a comparison that have anything left to do."""
-    if not plan.is_comparison:
-        from evo.runs.resume import relaunch
+    from evo.runs.resume import config_of, relaunch
 
+    first = config_of(plan.runs[0], plan.changes)
+    driver.track(first.report_to, first.tracked_as, plan.runs[0].config.get("report_to", ()))
+    if not plan.is_comparison:
         return run_search(lambda: relaunch(plan.name, db=db, changes=plan.changes), driver, db)
     from evo.comparison.plan import seed_batches
 

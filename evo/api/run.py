@@ -25,7 +25,7 @@ from evo.api.arguments import (
 from evo.api.display import Bar, Display
 from evo.api.drive import ComparisonOutcome, Driver, resume_stored, run_search
 from evo.api.results import ComparisonResult, RunResult, ScorerWarning, load_comparison, load_run
-from evo.config.run import RunConfig, load_config
+from evo.config.run import RunConfig, load_config, name_in_trackers
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run
@@ -96,12 +96,13 @@ def run(
     check_run_name(name, optional=True)
     command = call_text("run", address, score=score or batch_scorer, config=config, **settings)
     loaded, objects = configure("run", address, score, batch_scorer, config, settings)
+    loaded = name_in_trackers(loaded, name)
     db, resources = database(db), Resources()
     with given(objects):
         check_new_run(loaded, resources, db, name)
         outcome = run_search(
             lambda: launch(loaded, db=db, name=name, command=command, resources=resources),
-            Driver(Bar() if progress else Display()),
+            Driver(Bar() if progress else Display()).track(loaded.report_to, loaded.tracked_as),
             db,
         )
         return result_of(outcome, db)

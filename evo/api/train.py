@@ -12,8 +12,12 @@ from evo.api.arguments import Problems, call_text, plain, split_problems
 from evo.api.display import Bar, Display, Steps
 from evo.api.drive import Driver
 from evo.api.results import data_frame
-from evo.config.train import check_resumable, plan_training
+from evo.config.parse import parse
+from evo.config.run import complete_trainer
+from evo.config.trackers import check_trackers, tracker_name
+from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
+from evo.progress.training import is_training
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
 from evo.search.stop import Stop
@@ -110,12 +114,12 @@ def train(
     named = {name: plain(value) for name, value in settings.items() if value is not None}
     command = call_text("train", method, address, output=output, resume=resume, config=config, **settings)
     with given(objects):
-        folder, begin = prepare_training(
+        folder, begin, report = prepare_training(
             command, named, method, addresses, output=plain(output), resume=plain(resume), config=plain(config)
         )
         display = Bar() if progress else Display()
         driver = Driver(display, after="{0}: interrupted; evo.train(resume={0!r}) continues it")
-        training, stop = run_training(folder, begin, driver)
+        training, stop = run_training(folder, begin, report(driver))
     summary = summarize(training, stop)
     figures = {name: summary[name] for name in TrainResult.__dataclass_fields__ if name in summary}
     return TrainResult(**figures, log=list(training.directory.lines))
@@ -124,8 +128,9 @@ def train(
 def prepare_training(
     command: str, named: dict[str, Any], method: str | None, problems: Sequence[str],
     *, output: str | None, resume: str | None, config: str | None,
-) -> tuple[str, Callable[[], Training]]:  # fmt: skip
-    """(the directory, what opens the training), new or continued. Raises BadInput."""
+) -> tuple[str, Callable[[], Training], Callable[[Driver], Driver]]:  # fmt: skip
+    """(the directory, what opens the training, what adds its trackers to a driver), new or continued. Raises
+    BadInput."""
     if resume is not None:
         others = any((method, problems, output, config))
         check_resumable(named, "METHOD, PROBLEMSET, -o and --config", others)
@@ -137,12 +142,31 @@ def prepare_training(
     if run is not None:
         check_new_training(run, folder)
 
+    begun = TrainingDirectory(folder).settings()["config"] if is_training(folder) else {}
+    asked = parse(TrainRun, {**complete_trainer(begun), **named}, folder) if run is None else run
+    reports = asked.report_to if run is None or "report_to" in run.model_fields_set else begun.get("report_to", [])
+    key = begun.get("tracked_as") or (tracker_name(os.path.normpath(folder)) if reports else "")
+    check_trackers(reports)
+    if reports and run is None:
+        named = {**named, "tracked_as": key}
+    elif reports and run is not None:
+        run = run.model_copy(update={"tracked_as": key})
+
     def begin() -> Training:
         from evo.training import setup  # torch
 
         return setup.resume(folder, named) if run is None else setup.begin(run, folder, command)
 
-    return folder, begin
+    def report(driver: Driver) -> Driver:
+        tracking = driver.track(reports, key, begun.get("report_to", ())).tracking
+        if tracking is not None:
+            from evo.report.trackers import TrackedTraining
+
+            source = TrackedTraining(folder)  # before the lines that will be repeated are deleted
+            tracking.follow(lambda: source if is_training(folder) else None)
+        return driver
+
+    return folder, begin, report
 
 
 def run_training(folder: str, begin: Callable[[], Training], driver: Driver) -> tuple[Training, Stop]:

@@ -46,6 +46,7 @@ from problems.weights import SPREAD, read_weights, weigh_by, weights_argument
 REPEATS_OF_NOISE = 10
 """Scores of each answer if the scorer is noisy."""
 _NOT_SAMPLED = {"train", "policy_changes", "start", "patience", "lag", "max_answers", "max_total_tokens", "max_cost"}
+_NOT_SAMPLED |= {"report_to", "tracked_as"}
 """Settings of a search that plain sampling does not take over."""
 
 

@@ -22,6 +22,7 @@ from evo.cli.options import (
 )
 from evo.cli.outcome import report
 from evo.config.compare import CompareOptions, load_comparison, parse_arm
+from evo.config.run import name_in_trackers
 from evo.errors import BadInput
 
 
@@ -37,7 +38,7 @@ from evo.errors import BadInput
         "Search": SEARCH,
         "Policy": SAMPLING,
         "Training during the search": TRAINING,
-        "Execution and output": ("sandbox", "ray", "as_json"),
+        "Execution and output": ("sandbox", "ray", "report_to", "as_json"),
     },
 )
 @click.argument("problems", nargs=-1, metavar="SET...")
@@ -105,7 +106,7 @@ def compare(
         named[arm] = values
     added = [] if baselines == ("none",) else ",".join(baselines).split(",") if baselines else None
     given = {**collect_given(options), "problems": problems, "arms": named or None, "baselines": added}
-    config = load_comparison(config_path, given)
+    config = name_in_trackers(load_comparison(config_path, given), name)
     check_processes(config.processes, ray)
     output = OutputOptions(db, plain, as_json)
     on_screen = wants_screen(output)
@@ -122,7 +123,6 @@ def compare(
             console.print(told, soft_wrap=True, markup=False)
         return begin()
 
-    outcome = run_comparison(
-        announce, configs, foreground(console), db, processes=config.processes, against=config.against, ray=ray
-    )
+    driver = foreground(console).track(config.report_to, config.tracked_as)
+    outcome = run_comparison(announce, configs, driver, db, processes=config.processes, against=config.against, ray=ray)
     return report(outcome, output, console, against=config.against)

@@ -153,6 +153,7 @@ _SEARCHED = [
     flag(RunConfig, "weights", **WEIGHTS),
     flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag", "start_anyway")),
     flag(RunConfig, "start", metavar="FILE"),
+    flag(RunConfig, "report_to", metavar="TRACKER"),
     *_SECTIONS,
 ]
 

@@ -25,7 +25,7 @@ from evo.cli.options import (
     read_command,
 )
 from evo.config.compare import CompareOptions
-from evo.config.run import RunConfig, load_config
+from evo.config.run import RunConfig, load_config, name_in_trackers
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_run
 from evo.search.resources import Resources
@@ -42,7 +42,7 @@ from evo.search.resources import Resources
         "Search": SEARCH,
         "Policy": SAMPLING,
         "Training during the search": ("train__method", *TRAINING),
-        "Execution and output": ("sandbox", "as_json"),
+        "Execution and output": ("sandbox", "report_to", "as_json"),
     },
 )
 @click.argument("problems", nargs=-1)
@@ -70,7 +70,7 @@ def run(
     evo run my_scorer.py --policy DIR --until-solved
     evo run my_scorer.py --policy scripted:mutate        no model, no network: random edits of good answers
     """
-    config = load_config(config_path, {**collect_given(options), "problems": problems})
+    config = name_in_trackers(load_config(config_path, {**collect_given(options), "problems": problems}), name)
     command, resources, output = read_command(), Resources(), OutputOptions(db, plain, as_json)
     on_screen = wants_screen(output)
     with silent_if(on_screen):
@@ -83,7 +83,8 @@ def run(
 
     console = open_console(stderr=as_json)
     prepare = partial(launch, config, db=db, name=name, command=command, resources=resources)
-    return report(run_search(prepare, foreground(console), db), output, console)
+    driver = foreground(console).track(config.report_to, config.tracked_as)
+    return report(run_search(prepare, driver, db), output, console)
 
 
 @click.command()
@@ -95,6 +96,7 @@ def run(
 @flag(RunConfig, "max_cost", help="The new budget of cost, including what is already spent.")
 @flag(RunConfig, "max_seconds", help="The new budget of seconds, including those already searched.")
 @flag(RunConfig, "patience", help="Stop a problem after this many iterations in a row without a better best answer.")
+@flag(RunConfig, "report_to", metavar="TRACKER")
 @click.option("--accept-change", is_flag=True, help="Continue although the scorer was edited; old scores stay.")
 @db_option
 @ray_option
@@ -118,7 +120,7 @@ def resume(
     from evo.cli.outcome import report
     from evo.runs.resume import plan_resume
 
-    changed = {key: value for key, value in settings.items() if value is not None}
+    changed = collect_given(settings)
     plan = plan_resume(name, db, changed, accept_change=accept_change)
     output = OutputOptions(db, plain, as_json)
     if not as_json and plan.is_done():

@@ -20,10 +20,15 @@ from vpo.training.config import EstimationSettings, TrainerSettings
 _OPTIMISATION = [
     name for name in TrainerSettings.model_fields if name not in EstimationSettings.model_fields and name != "seed"
 ]
+_CHANGED: dict[str, dict[str, Any]] = {
+    "db": {"envvar": "EVO_DB"},
+    "weights": WEIGHTS,
+    "report_to": {"metavar": "TRACKER"},
+}
 _FLAGS = [
-    flag(TrainRun, key, **{"db": {"envvar": "EVO_DB"}, "weights": WEIGHTS}.get(key, {}))
+    flag(TrainRun, key, **_CHANGED.get(key, {}))
     for key in TrainRun.model_fields
-    if key not in ("method", "problems")
+    if key not in ("method", "problems", "tracked_as")
 ]
 
 
@@ -45,7 +50,7 @@ _FLAGS = [
         "Evaluation and checkpoints": ("evaluate_every", "evaluate_limit", "evaluate_answers", "save_every", "keep"),
         "Execution and output": (
             *("sandbox", "device", "dtype"),
-            *("as_json", "plain"),
+            *("report_to", "as_json", "plain"),
         ),
     },
 )
@@ -86,14 +91,14 @@ def train(
     evo train --resume runs/vpo --steps 600
     """
     console, resume = open_console(stderr=as_json), folder or None
-    place, begin = prepare_training(
+    place, begin, add_trackers = prepare_training(
         read_command(), collect_given(options), method, problems, output=output or None, resume=resume,
         config=config_file,
     )  # fmt: skip
     driver = Driver(
         choose_display(console, plain), foreground=True, after="interrupted; evo train --resume {0} continues it"
     )
-    training, stop = run_training(place, begin, driver)
+    training, stop = run_training(place, begin, add_trackers(driver))
     print_summary(console, training, stop)
     if as_json:
         print_json(summarize(training, stop))

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
+from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames, tracker_name
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.contract import BadAddress
@@ -243,6 +244,8 @@ class RunConfig(SamplingConfig):
     verifies: str | None = Field(
         None, description="The run whose winner this one is measured against; evo verify writes it."
     )
+    report_to: TrackerNames = Field(default_factory=list, description=REPORT_TO)
+    tracked_as: str = Field("", description=TRACKED_AS)
     scoring_resources: dict[str, float] | None = Field(
         None,
         description="What scoring an answer takes: cpus, gpus, a cluster's names; default: as the scorers declare. "
@@ -269,6 +272,16 @@ class RunConfig(SamplingConfig):
     @classmethod
     def _amounts(cls, value: object) -> object:
         return value if value is None else check_resources(value)
+
+
+Tracked = TypeVar("Tracked", bound=RunConfig)
+
+
+def name_in_trackers(config: Tracked, name: str | None) -> Tracked:
+    """The settings of a new run or comparison, which its trackers know by a name. name: None if it has none yet"""
+    if not config.report_to:
+        return config
+    return config.model_copy(update={"tracked_as": tracker_name(name or (config.problems or ["run"])[0])})
 
 
 FLAGS: Mapping[str, str] = {

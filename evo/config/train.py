@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, parse, read_yaml
 from evo.config.run import WEIGHTS, Answers, Count, Rollouts, Share, Weights
+from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
@@ -77,6 +78,8 @@ class TrainRun(TraceSettings, TrainerSettings):
     )
     max_answers: int | None = Field(None, ge=1, description="Stop after this many answers.")
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
+    report_to: TrackerNames = Field(default_factory=list, description=REPORT_TO)
+    tracked_as: str = Field("", description=TRACKED_AS)
 
     prompts: int = Field(8, ge=1, description="Prompts per step.")
     rollouts: Rollouts = Field(8, description="Rollouts per prompt (G).")
@@ -212,8 +215,11 @@ class TrainRun(TraceSettings, TrainerSettings):
         return self.answers or (3 if self.method == IMPROVE or METHODS[self.method].chain else 1)
 
 
-RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
-"""Settings that a resume may change: budgets, and where the same traces are."""
+RESUMABLE = {
+    *("steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"),
+    *("report_to", "tracked_as"),
+}
+"""Settings that a resume may change: budgets, where the same traces are, and trackers."""
 
 
 def plan_training(

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from evo.config.compare import CompareOptions
 from evo.config.parse import StrictModel, parse, read_yaml
 from evo.config.run import EvaluateConfig, PromptConfig, RunConfig
+from evo.config.trackers import check_trackers
 from evo.config.train import TrainRun
 from evo.errors import BadInput, not_trainable
 from evo.prompts.registry import open_format
@@ -217,6 +218,7 @@ def _check_inputs(stage: Stage, earlier: Mapping[str, Stage]) -> None:
     """Whether the problem sets and policies exist and fit each other, as far as that can be told without a model and
     before the earlier stages. Raises BadInput, BadAddress."""
     given = stage.given
+    check_trackers(given.get("report_to", ()))
     if stage.kind != "report" and not given.get("problems") and not given.get("from_traces"):
         raise BadInput("problems: name problems")
     addresses = [*given.get("problems", ()), *given.get("evaluate", ())] if stage.kind != "report" else []

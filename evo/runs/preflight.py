@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evo.config.run import RunConfig
+from evo.config.trackers import check_trackers
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
@@ -28,6 +29,7 @@ def check_new_run(config: RunConfig, resources: Resources, db: str, name: str | 
     """Check the input of a new run. Raises BadInput, BadName, BadAddress, DatabaseUnavailable or RunExists, in one
     line. Problems of sets stay in `resources`."""
     asks = config.policy == ASK_TELL
+    check_trackers(config.report_to)
     if not config.problems:
         example = "try `evo run maze:hard --limit 10`, or `evo problems` for a list"
         raise BadInput(f"no problem named; {'give an address, a problem or score=' if asks else example}")
@@ -85,6 +87,7 @@ def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None
     """Check the runs of a new comparison, whose problems are resolved."""
     if name is not None:
         check_name(name)
+    check_trackers(configs[0].report_to)
     policies = [config.policy for config in configs]
     check_policies(policies)
     check_price(configs[0].max_cost, policies)
@@ -132,6 +135,7 @@ def check_new_training(run: TrainRun, output: str) -> None:
     from evo.training.directory import TrainingDirectory  # only trainings need it
 
     TrainingDirectory(output).begun(run)
+    check_trackers(run.report_to)
     problems_at([*run.problems, *run.evaluate], 1, run.weights)
     check_one_policy(run.policy, "evo train trains")
     if run.from_traces and parse_address(run.policy).common.fresh is not None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
+from evo.config.trackers import check_trackers, tracker_name
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun, check_seeds
@@ -72,6 +73,9 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
         check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])
         for run in runs:
             check_budgets(store, run, changed)
+    if changed.get("report_to") and not runs[0].config.get("tracked_as"):
+        changed = {**changed, "tracked_as": tracker_name(name)}
+    check_trackers(config_of(runs[0], Changes(changed)).report_to)
     return Resumption(name, runs, Changes(dict(changed), accept_change))
 
 
