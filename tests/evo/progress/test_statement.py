@@ -10,15 +10,15 @@ from problems.maze.optimum import best_route
 from problems.registry import resolve
 
 
-def record(address, fingerprint=None):
+def record(address, fingerprint=None, objectives=("a",)):
     return ProblemRecord(
-        1, 1, 0, address, address, ("a",), 1.0, "route", "running", "", None, None, None, None, fingerprint
+        1, 1, 0, address, address, objectives, 1.0, "route", "running", "", None, None, None, None, fingerprint
     )
 
 
 def test_a_maze_with_a_picture_of_the_answer():
     (problem,) = resolve("maze:hard/5")
-    given = record("maze:hard/5", problem.fingerprint())
+    given = record("maze:hard/5", problem.fingerprint(), problem.objectives)
     rows = statement_of(given, "RRXX not a route").picture.splitlines()
     assert statement_of(given).text == problem.statement()
     assert len(rows) == problem.maze.size and {len(row) for row in rows} == {3 * problem.maze.size}
@@ -42,7 +42,8 @@ def test_nothing_is_said_of_what_was_not_searched(given):
 
 
 def test_a_program_has_a_statement_and_no_picture():
-    stated = statement_of(record("programs:shipped/0"), "pass")
+    (problem,) = resolve("programs:shipped/0")
+    stated = statement_of(record(problem.name, objectives=problem.objectives), "pass")
     assert stated.text and not stated.picture
 
 

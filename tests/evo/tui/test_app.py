@@ -151,7 +151,7 @@ def test_weights_are_asked_for_and_their_best_answer_stands_beside_the_best():
         it.app.show_snapshot(weighted)
         await it.pilot.pause()
         text = it.text()
-        assert "best answer of vpo" in text and "best under gold=3,diamond=1" in text and "3500" in text
+        assert "best answer of vpo" in text and "best under gold 3, diamond 1" in text and "3500" in text
         await it.press("w")
         assert it.app.screen.query_one(Input).value == "gold=3,diamond=1"
         it.app.screen.query_one(Input).value = ""
@@ -171,7 +171,7 @@ def test_the_open_answer_follows_the_best_under_weights():
         await it.press("escape")
         it.app.show_snapshot(both)
         await it.pilot.pause()
-        assert "best under gold=3 of vpo" in it.text()
+        assert "best under gold 3 of vpo" in it.text()
         it.app.show_snapshot(replace(snapshot, weighted=Weighted({"iron": 1.0}, fault="no objective 'iron'")))
         await it.pilot.pause()
         assert "no objective 'iron'" in it.text() and "candidate 3446" in it.text()
