@@ -11,13 +11,13 @@ import pytest
 from modules import PACKAGES, ROOT, calls_of, find_circles, public_classes, yields_within_reads
 
 BUDGETS = {
-    "evo": 23_300,
-    "evo/plugins": 10_550,
-    "vpo": 10_600,
+    "evo": 24_700,
+    "evo/plugins": 9_800,
+    "vpo": 10_200,
     "islands": 6_000,
-    "problems": 11_250,
-    "tests": 36_100,
-    "bench": 5_350,
+    "problems": 11_500,
+    "tests": 37_300,
+    "bench": 4_350,
 }
 """Lines of Python a folder; those of evo are without evo/plugins."""
 RESULT_LINES = 2_500

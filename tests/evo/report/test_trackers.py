@@ -198,6 +198,7 @@ def test_a_tracker_that_is_away_at_the_start_lets_nothing_start(capsys, monkeypa
         raise ConnectionError("no route to host.\nmore")
 
     monkeypatch.setattr(trackers, "open_tracker", away)
+    monkeypatch.setattr(libraries, "find_spec", lambda name: True)
     code, _, err = command(capsys, "run", "maze:test/0", "--policy", "scripted:random-route", "--plain",
                            "--report-to", "wandb")  # fmt: skip
     assert code == 2 and err.splitlines()[-1] == (
@@ -218,6 +219,7 @@ def test_a_tracker_that_fails_later_ends_no_search(monkeypatch):
             raise OSError("disk full")
 
     monkeypatch.setattr(trackers, "open_tracker", lambda name, key: Failing())
+    monkeypatch.setattr(libraries, "find_spec", lambda name: True)
     with pytest.warns(UserWarning, match="--report-to mlflow: disk full; nothing more is reported there") as warned:
         run = evo.run("maze:test/0", iterations=8, report_to="mlflow", **RUN)
     assert run.outcome == "done" and Failing.calls == 1
