@@ -266,9 +266,11 @@
       for (const dot of all("circle[data-id]", map)) dot.classList.toggle("chosen", Number(dot.dataset.id) === best.id);
       for (const dot of all("circle.chosen", map)) dot.closest("svg").append(dot.closest("svg > *")); // above the others
     }
+    const meanOf = (answer) => String(Number(meanUnder(weights, answer).toPrecision(4)));
+    write(part("mean"), weights ? `weighted mean ${meanOf(best)}` : "");
     rows.forEach((row, arm) => {
       const answer = bestUnder(data, weights, arm);
-      const texts = answer ? [weights ? String(Number(meanUnder(weights, answer).toPrecision(4))) : "-", ...answer.values] : [];
+      const texts = answer ? [weights ? meanOf(answer) : "-", ...answer.values] : [];
       row.classList.toggle("chosen", answer === best);
       [...row.cells].slice(1).forEach((cell, at, cells) => {
         if (answer && at === cells.length - 1) cell.replaceChildren(named(answer));

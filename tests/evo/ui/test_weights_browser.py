@@ -61,7 +61,7 @@ def test_it_starts_at_the_best_answer_of_the_page(open_report):
     assert shown(tab) == best.stored.id and f"candidate {best.stored.id}" in tab.locator(".card").first.inner_text()
     assert part(tab, "text") == tab.locator("#answer-1").inner_text() == "answer 4: (0.75, 10.0)"
     assert part(tab, "values").split("\n") == ["fitness 0.625", "gold 0.75", "cost ↓ 10"]
-    assert command(tab) == "gold=1,cost=1"
+    assert command(tab) == "gold=1,cost=1" and part(tab, "mean") == "weighted mean 0.625"
     assert tab.locator(".sliders output").all_inner_texts() == ["50%", "50%"]
 
 
@@ -95,6 +95,7 @@ def test_sliders_move_by_keyboard_and_pointer_and_are_reset(open_report, width):
     tab.keyboard.press("End")  # 50 and 100: .75 + 2 * .5 = 1.75 against .1 + 2 * 1 = 2.1
     assert command(tab) == "gold=1,cost=2" and shown(tab) == ids[1]
     assert part(tab, "text") == "answer 2: (0.1, 0.0)" and "cost ↓ 0" in part(tab, "values")
+    assert part(tab, "mean") == "weighted mean 0.7"
     tab.keyboard.press("Home")
     assert command(tab) == "gold=1,cost=0" and shown(tab) == ids[0] and "gold 1" in part(tab, "values")
     tab.keyboard.press("ArrowRight")
