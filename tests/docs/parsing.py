@@ -23,7 +23,20 @@ from vpo.policies.address import parse_addresses
 from vpo.policies.registry import check_policy
 
 ENGINE_REGISTRY = {
-    *("pip", "pytest", "ruff", "mypy", "lint-imports", "mkdocs", "accelerate", "git", "docker", "nvidia-smi", "ray"),
+    *(
+        "pip",
+        "pytest",
+        "ruff",
+        "mypy",
+        "lint-imports",
+        "mkdocs",
+        "accelerate",
+        "git",
+        "docker",
+        "nvidia-smi",
+        "ray",
+        "tensorboard",
+    ),
     *("vllm", "openevolve-run", "python", "ssh", "export", "echo", "createdb", ".ci/run", "pip-audit"),
 }
 """Programs that are not ours. Of `pip install` and `python -m` what is ours is checked."""
