@@ -1,4 +1,4 @@
-"""Weights chosen after training: which policies have answers for weightings that nobody named before
+"""Weights chosen after training: which policies have answers for weightings that no one named before
 (bench/results/preferences.md).
 
     python -m bench.preferences train DIR        # the policies, one directory each; a finished one is skipped
@@ -19,21 +19,22 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from evo.evaluation.evaluate import sample_answers
+from evo.evaluation.metrics import SampledAnswers
+from evo.search.resources import problems_at
 from evo.stats import mean_interval, paired_difference, write_difference
 from islands.browse import candidates_table
 from islands.store import Store
-from problems.maze.board import rewards_of
-from problems.maze.optimum import fewest_steps
-from problems.maze.problem import TOLERANCE, MazeProblem
-from problems.maze.sets import problem_set
+from problems.contract import Problem
+from problems.maze.problem import TOLERANCE
 from problems.scoring import Scorer
+from vpo.policies.contract import Policy
 from vpo.policies.registry import load_policy
 from vpo.scalarize import dirichlet_weights
 
@@ -144,7 +145,7 @@ def run(*arguments: str) -> None:
 
 def sample(plan: Plan, folder: Path) -> None:
     """Rewards (P, samples, d) of every policy in FOLDER/NAME.npy."""
-    problems = problem_set_of(plan.judge)
+    problems = problems_at([plan.judge])
     for method, seed, path in trainings(plan, folder):
         stored = folder / f"sample-{method.key}-{seed}.npy"
         if stored.exists():
@@ -154,18 +155,14 @@ def sample(plan: Plan, folder: Path) -> None:
         np.save(stored, np.stack([answers.rewards for answers in drawn.problems]))
 
 
-async def _sample(policy, problems, answers, total, seed, scorer):  # type: ignore[no-untyped-def]
+async def _sample(
+    policy: Policy, problems: Sequence[Problem], answers: int, total: int, seed: int, scorer: Scorer
+) -> SampledAnswers:
     try:
         return await sample_answers(policy, problems, answers=answers, total=total, seed=seed, scorer=scorer)
     finally:
         await policy.close()
         scorer.close()
-
-
-def problem_set_of(addresses: str) -> list[MazeProblem]:
-    name, _, span = addresses.partition("/")
-    first, last = map(int, span.split("-"))
-    return problem_set(name)[first : last + 1]
 
 
 def weightings(dimensions: int) -> Floats:
@@ -177,33 +174,26 @@ def weightings(dimensions: int) -> Floats:
     return np.array([parts for parts in quarters if set(parts) != {1}]) / 4
 
 
-@cache
-def reachable(problem: MazeProblem) -> Floats:
-    """(K, d) every reward vector that some walk earns, for each outcome with the fewest steps."""
-    maze = problem.maze
-    outcomes = fewest_steps(maze).items()
-    return np.array([rewards_of(maze, counts[:-1], counts[-1], steps) for counts, steps in outcomes])
-
-
 def optima(plan: Plan, folder: Path) -> Floats:
     """(P, W) the exact optimum of every maze under every weighting, kept in FOLDER/optima.npy."""
     stored = folder / "optima.npy"
     if not stored.exists():
-        problems = problem_set_of(plan.judge)
+        problems = problems_at([plan.judge])
         w = weightings(len(problems[0].objectives))
-        np.save(stored, np.stack([(reachable(problem) @ w.T).max(axis=0) for problem in problems]))
+        found = [[problem.target_under(each) for each in w.tolist()] for problem in problems]
+        np.save(stored, np.array(found, dtype=np.float64) + TOLERANCE)
     return np.asarray(np.load(stored))
 
 
 def best_values(plan: Plan, folder: Path, times: Sequence[int]) -> dict[tuple[str, str, int], Floats]:
     """(method, budget, seed) -> (P, W) the best value of a stored answer under each weighting. budget: "sample" or the
     iterations, of which `times` are read"""
-    w = weightings(len(problem_set_of(plan.judge)[0].objectives))
+    w = weightings(len(problems_at([plan.judge])[0].objectives))
     found: dict[tuple[str, str, int], Floats] = {}
     for path in folder.glob("sample-*.npy"):
         key, _, seed = path.stem.removeprefix("sample-").rpartition("-")
         found[key, "sample", int(seed)] = (np.load(path) @ w.T).max(axis=1)
-    names = [problem.name for problem in problem_set_of(plan.judge)]
+    names = [problem.name for problem in problems_at([plan.judge])]
     with Store.open(f"sqlite:///{folder}/search.db", read_only=True) as store:
         for searched in store.runs():
             key, _, seed = searched.name.rpartition("-")
@@ -219,7 +209,7 @@ def best_values(plan: Plan, folder: Path, times: Sequence[int]) -> dict[tuple[st
 
 def tables(plan: Plan, folder: Path) -> None:
     found, best = best_values(plan, folder, plan.horizons), optima(plan, folder)
-    w = weightings(len(problem_set_of(plan.judge)[0].objectives))
+    w = weightings(len(problems_at([plan.judge])[0].objectives))
     methods = ["base", *dict.fromkeys(method.key for method in plan.methods)]
     budgets = ["sample", *map(str, plan.horizons)]
     groups = {"all": np.ones(len(w), dtype=bool), "near": w.max(axis=1) <= 0.5, "far": w.max(axis=1) >= 0.75}
@@ -248,7 +238,7 @@ def tables(plan: Plan, folder: Path) -> None:
 
 def print_price(plan: Plan, folder: Path, methods: Sequence[str]) -> None:
     """What an answer is worth, and how often one of all is the best, at the mean, without a search."""
-    targets = np.array([problem.optimum for problem in problem_set_of(plan.judge)]) - TOLERANCE
+    targets = np.array([problem.target for problem in problems_at([plan.judge])])
     print(f"\n## at the mean of the objectives, {plan.samples} answers\n\n| method | best@1 | solve@{plan.samples} |")
     print("|---|---|---|")
     for method in methods:

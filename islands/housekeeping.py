@@ -7,22 +7,10 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import delete, text, update
 
 from islands.comparisons import check_free, rivals_of, run_name
-from islands.schema import (
-    Answer,
-    Candidate,
-    Migration,
-    PolicyVersion,
-    Problem,
-    PromptGroup,
-    PromptText,
-    Rollout,
-    Run,
-    ScorerChange,
-    TrainingStep,
-)
+from islands.schema import METADATA, Run, of_runs
 from islands.store import Store
 from islands.types import RunRecord
 
@@ -45,19 +33,11 @@ def delete_runs(store: Store, runs: Sequence[RunRecord]) -> list[RunRecord]:
         leases = [held.enter_context(store.lease(run.id)) for run in runs]
         with store.begin() as tx:
             ids = [run.id for run in runs]
-            problems = select(Problem.c.id).where(Problem.c.run_id.in_(ids))
-            groups = select(PromptGroup.c.id).where(PromptGroup.c.run_id.in_(ids))
-            rollouts = select(Rollout.c.id).where(Rollout.c.group_id.in_(groups))
             for name, column in _LOOKED_UP.items():
                 tx.connection.execute(text(f"CREATE INDEX housekeeping_{name} ON {name} ({column})"))
-            tx.connection.execute(delete(Answer).where(Answer.c.rollout_id.in_(rollouts)))
-            for kind in (Migration, ScorerChange):
-                tx.connection.execute(delete(kind).where(kind.c.problem_id.in_(problems)))
-            tx.connection.execute(delete(Candidate).where(Candidate.c.problem_id.in_(problems)))
-            for of_group in (Rollout, PromptText):
-                tx.connection.execute(delete(of_group).where(of_group.c.group_id.in_(groups)))
-            for of_run in (PromptGroup, TrainingStep, PolicyVersion, Problem):
-                tx.connection.execute(delete(of_run).where(of_run.c.run_id.in_(ids)))
+            for table in reversed(METADATA.sorted_tables):  # what refers to a row goes before it
+                if table is not Run:
+                    tx.connection.execute(delete(table).where(of_runs(table, ids)))
             empty = dict(status="waiting", reason="", summary={}, updated=time.time())
             tx.connection.execute(update(Run).where(Run.c.id.in_(waiting)).values(**empty))
             tx.connection.execute(delete(Run).where(Run.c.id.in_(ids), Run.c.id.not_in(waiting)))

@@ -17,20 +17,7 @@ from sqlalchemy import JSON, ColumnElement, Connection, Select, Table, Text, cas
 from sqlalchemy.types import NullType
 
 from islands.population.sums import fitness_bin, is_better
-from islands.schema import (
-    METADATA,
-    Answer,
-    Candidate,
-    Migration,
-    PolicyVersion,
-    Problem,
-    PromptGroup,
-    PromptText,
-    Rollout,
-    Run,
-    ScorerChange,
-    TrainingStep,
-)
+from islands.schema import METADATA, Answer, Candidate, Problem, PromptGroup, Rollout, Run, of_runs
 from islands.store import Store
 from islands.types import ProblemRecord, Reweighed, RunRecord
 from problems import temp_dirs
@@ -110,7 +97,7 @@ def _copy(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float],
         _count_better(connection, ids, derived)
         change = _changes(runs, weights, derived)
         for table in METADATA.sorted_tables:
-            for rows in _batches(connection, _as_stored(table).where(_held(table, ids)).order_by(*table.primary_key)):
+            for rows in _batches(connection, _as_stored(table).where(of_runs(table, ids)).order_by(*table.primary_key)):
                 changed = [change[table](dict(row._mapping)) if table in change else dict(row._mapping) for row in rows]
                 tx.connection.exec_driver_sql(_insert(table), changed)
     return derived
@@ -133,20 +120,6 @@ def _insert(table: Table) -> str:
 
 def _batches(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
     yield from connection.execute(query.execution_options(yield_per=BATCH)).partitions()
-
-
-def _held(table: Table, runs: Sequence[int]) -> ColumnElement[bool]:
-    """The rows of a table that belong to the runs."""
-    problems = select(Problem.c.id).where(Problem.c.run_id.in_(runs))
-    groups = select(PromptGroup.c.id).where(PromptGroup.c.run_id.in_(runs))
-    rollouts = select(Rollout.c.id).where(Rollout.c.group_id.in_(groups))
-    if table is Run:
-        return Run.c.id.in_(runs)
-    if table in (Problem, PolicyVersion, PromptGroup, TrainingStep):
-        return table.c.run_id.in_(runs)
-    if table in (Candidate, Migration, ScorerChange):
-        return table.c.problem_id.in_(problems)
-    return table.c.group_id.in_(groups) if table in (PromptText, Rollout) else Answer.c.rollout_id.in_(rollouts)
 
 
 def _derive(

@@ -8,6 +8,7 @@ exactly; token ids and log-probabilities are bytes (islands.blobs).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import (
@@ -15,6 +16,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Dialect,
     Double,
     ForeignKey,
@@ -27,6 +29,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    select,
 )
 
 REVISION = "0013"
@@ -272,3 +275,17 @@ TrainingStep = define(
     column("created", Double),
     UniqueConstraint("run_id", "step"),
 )
+
+
+def of_runs(table: Table, runs: Collection[int]) -> ColumnElement[bool]:
+    """The rows of a table that belong to the runs, whose ids are given."""
+    problems = select(Problem.c.id).where(Problem.c.run_id.in_(runs))
+    groups = select(PromptGroup.c.id).where(PromptGroup.c.run_id.in_(runs))
+    rollouts = select(Rollout.c.id).where(Rollout.c.group_id.in_(groups))
+    if table is Run:
+        return Run.c.id.in_(runs)
+    if table in (Problem, PolicyVersion, PromptGroup, TrainingStep):
+        return table.c.run_id.in_(runs)
+    if table in (Candidate, Migration, ScorerChange):
+        return table.c.problem_id.in_(problems)
+    return table.c.group_id.in_(groups) if table in (PromptText, Rollout) else Answer.c.rollout_id.in_(rollouts)

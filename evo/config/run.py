@@ -324,7 +324,6 @@ def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **values,
         "population": population,
-        "prompt": values.get("prompt") or {},
         **({"train": complete_trainer(train)} if train else {}),
     }
 

@@ -136,7 +136,7 @@ def choose_sets(
     k: by default what the runs were searched for, and no set if that is nothing
     held_out: whether to score the sets on held-out cases, which takes as long as scoring their answers
     most: problems at most
-    spread: whether the set is the result although nobody named its size: it then has a place for each group of
+    spread: whether the set is the result although its size is not given: it then has a place for each group of
         objectives
     """
     k = runs[0].config.get("set_size") if k is None else k

@@ -118,7 +118,7 @@ class TrackedRun:
         return list(found.values())
 
     def texts(self) -> Mapping[str, str]:
-        return {f"{tag(problem.name)}": answer.text for problem, answer in self._best()}
+        return {tag(problem.name): answer.text for problem, answer in self._best()}
 
     def write_page(self, file: str) -> None:
         write_report(self._store, self._name, file, self._against)
