@@ -9,6 +9,7 @@ import threading
 import urllib.request
 
 import pytest
+from sqlalchemy import select
 from support.training_runs import SMALL_POLICY
 
 from evo import compare, load_comparison, load_run
@@ -16,6 +17,7 @@ from evo.cli import invoke
 from evo.ui.databases import RunDatabase
 from evo.ui.server import PageServer
 from islands.groups import children
+from islands.schema import Candidate, Problem, Run
 from islands.store import Store
 
 BOTH = ("sqlite", "postgresql")
@@ -95,11 +97,24 @@ def db(request, databases):
 CLOCKS = re.compile(r"second|created|updated|time|busy|active|^at$|commit|command")
 
 
-def plain(value):
-    """A printed object without what a clock, a processor or a place decides."""
+def plain(value, answers=None):
+    """A printed object without what a clock, a processor or a place decides. answers: by their ids, which runs that
+    share a process take in the order in which their answers happen to be scored"""
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items() if not CLOCKS.search(key)}
-    return [plain(each) for each in value] if isinstance(value, list) else value
+        named = {key: plain(each, answers) for key, each in value.items() if not CLOCKS.search(key)}
+        if answers and "candidate" in named:
+            named["candidate"] = answers[named["candidate"]]
+        return named
+    return [plain(each, answers) for each in value] if isinstance(value, list) else value
+
+
+def answers_of(db):
+    """Candidate id -> its run, its group there and its text."""
+    query = select(Candidate.c.id, Run.c.name, Candidate.c.sequence, Candidate.c.text).select_from(
+        Candidate.join(Problem, Problem.c.id == Candidate.c.problem_id).join(Run, Run.c.id == Problem.c.run_id)
+    )
+    with Store.open(db, read_only=True) as store:
+        return {id: " ".join(map(str, rest)) for id, *rest in store.rows(query)}
 
 
 READERS = [
@@ -115,7 +130,8 @@ READERS = [
 @pytest.mark.parametrize("reader", READERS, ids=" ".join)
 def test_both_say_the_same(databases, reader):
     printed = {kind: done(*reader, "--json", "--db", db) for kind, db in databases.items()}
-    one, other = (leaves([plain(each) for each in _objects(printed[kind])]) for kind in BOTH)
+    named = {kind: answers_of(db) for kind, db in databases.items()}
+    one, other = (leaves([plain(each, named[kind]) for each in _objects(printed[kind])]) for kind in BOTH)
     assert {place: (value, other.get(place)) for place, value in one.items() if value != other.get(place)} == {}
     assert one.keys() == other.keys() != set()
     for db in databases.values():
