@@ -98,13 +98,10 @@ CLOCKS = re.compile(r"second|created|updated|time|busy|active|^at$|commit|comman
 
 
 def plain(value, answers=None):
-    """A printed object without what a clock, a processor or a place decides. answers: by their ids, which runs that
-    share a process take in the order in which their answers happen to be scored"""
+    """A printed object without what a clock, a processor or a place decides. answers: by ids, which depend on times"""
     if isinstance(value, dict):
-        named = {key: plain(each, answers) for key, each in value.items() if not CLOCKS.search(key)}
-        if answers and "candidate" in named:
-            named["candidate"] = answers[named["candidate"]]
-        return named
+        value = {**value, "candidate": answers[value["candidate"]]} if answers and "candidate" in value else value
+        return {key: plain(each, answers) for key, each in value.items() if not CLOCKS.search(key)}
     return [plain(each, answers) for each in value] if isinstance(value, list) else value
 
 
