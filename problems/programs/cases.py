@@ -1,12 +1,10 @@
 """What a problem judged by test cases consists of: the nouns between a data set's line and a Score.
 
-Three kinds of case, by who decides:
+Two kinds of case:
 - a call: the sandbox evaluates one expression beside the answer, the parent compares what came back. Almost every
   published test has this form, `assert f(x) == literal`.
 - standard input: the answer runs as a program on one input, the parent compares what it printed.
-- test code (a property, a loop, a tolerance): it runs as Python runs it, in the process of the answer, under a judge
-  that the answer does not reach (problems.sandbox.child.judge).
-In the first two the process that holds the answer holds no expected output.
+The process that holds the answer holds no expected output.
 """
 
 from __future__ import annotations
@@ -15,8 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from problems.sandbox.contract import Tests
 
 MOST_COMPONENTS = 16
 """Components of the reward vector at most (LiveCodeBench's convention in the paper's experiments)."""
@@ -30,23 +26,28 @@ class Unusable(ValueError):
 class Case:
     """One test.
 
-    source: an expression, a standard input, or a statement of test code
+    source: an expression, or a standard input
     expected: the value of the expression, or what should be printed
     rule: "==" and "is" compare a value; "true" wants the expression to be True, and a prompt shows it alone; "json" is
-        "==" where an outermost tuple counts as a list; "printed" compares output; "test" is decided in the sandbox
+        "==" where an outermost tuple counts as a list; "printed" compares output; "isclose" is math.isclose, and
+        "allclose" EvalPlus' comparison, with `tolerance`
     public: the statement shows it, so feedback may show what was expected
     written: how a prompt writes the expression, where that differs
+    whole: how a prompt writes all of the test, where that differs
+    tolerance: relative, absolute
     """
 
     source: str
     expected: Any = None
-    rule: Literal["==", "is", "true", "json", "printed", "test"] = "=="
+    rule: Literal["==", "is", "true", "json", "printed", "isclose", "allclose"] = "=="
     public: bool = False
     written: str = ""
+    whole: str = ""
+    tolerance: tuple[float, float] = (0.0, 0.0)
 
     @property
     def shown(self) -> str:
-        """The call, the input or the statement as a prompt writes it."""
+        """The call or the input as a prompt writes it."""
         return self.written or self.source
 
     @property
@@ -54,9 +55,9 @@ class Case:
         """The whole case as a statement shows it."""
         if self.rule == "printed":
             return f"Input:\n{self.source.rstrip()}\nOutput:\n{self.expected.rstrip()}"
-        if self.rule in ("true", "test"):
+        if self.rule == "true":
             return self.shown
-        return f"{self.shown} {'is' if self.rule == 'is' else '=='} {self.expected!r}"
+        return self.whole or f"{self.shown} {'is' if self.rule == 'is' else '=='} {self.expected!r}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,6 @@ class Task:
     entry: the function's name; None for a program that reads standard input
     setup: trusted lines that run before the answer (imports, helpers that the data set promises)
     epilogue: trusted lines that run after it in its own process (objects built from the answer's classes)
-    tests: the cases of test code as one program, None where the cases are data
     seconds: CPU time per case
     reference: a full solution where the data set has one; never part of a prompt
     fingerprint: of the data set's line (problems.fingerprint)
@@ -81,7 +81,6 @@ class Task:
     entry: str | None = None
     setup: str = ""
     epilogue: str = ""
-    tests: Tests | None = None
     seconds: float = 6.0
     reference: str | None = None
     fingerprint: str = ""

@@ -1,11 +1,10 @@
 """The shapes of published data sets: a row of HumanEval or MBPP as a Task.
 
-HumanEval: `prompt` (a function without its body), `entry_point`, `test` with `check(candidate)`. Each top-level
-assertion-bearing statement of `check` is one case; the statements between them are the judge's set-up. What the file
-asserts outside of `check` counts as well. Helpers that the prompt defines before the function are given to the answer
-and to the judge, as they are when the data set's own harness appends a completion to the prompt. Its examples are in
-the docstring, so no case is public. HumanEval+ of the hub has this shape too, with a loop over pairs
-(problems.programs.tests). A file without `entry_point` names the function in the call `check(NAME)` after the
+HumanEval: `prompt` (a function without its body), `entry_point`, `test` with `check(candidate)`. Each assertion of
+`check` is one case (problems.programs.tests). What the file asserts outside of `check` counts as well. Helpers that the
+prompt defines before the function are given to the answer, as they are when the data set's own harness appends a
+completion to the prompt. Its examples are in the docstring, so no case is public. HumanEval+ of the hub has this shape
+too, with a loop over pairs. A file without `entry_point` names the function in the call `check(NAME)` after the
 definition, or defines it last.
 
 MBPP: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`. A file may carry
@@ -23,24 +22,11 @@ import builtins
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from problems.programs.cases import Case, Task, Unusable, public_examples
-from problems.programs.tests import (
-    called_names,
-    calls,
-    data_cases,
-    guess_header,
-    header_of,
-    make_tests,
-    mentions,
-    targets,
-    with_test_calls,
-    without_main_guard,
-)
-from problems.python_syntax import bound_names, defined_names, parse_python, parse_source
-from problems.sandbox.contract import Tests
+from problems.programs.tests import called_names, calls, guess_header, header_of, read_cases, without_main_guard
+from problems.python_syntax import bound_names, defined_names, parse_source
 
 _CHECK = re.compile(r"^def check\s*\(", re.MULTILINE)
 
@@ -63,40 +49,28 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
     if check is None or not check.args.args:
         raise ValueError("`test` defines no check(candidate)")
-    body_statements = [s for s in check.body if not isinstance(s, ast.Pass)]
-    outside = [s for s in without_main_guard(module.body) if s is not check]
-    alone = all(_is_helper(s, entry) or calls(s, "check") for s in outside)
-    alias = check.args.args[0].arg
-    cases: Sequence[Case] = data_cases(body_statements, [entry], alias) if alone else []
-    tests: Tests | None = None
-    if not cases:
-        statements = [s for s in without_main_guard(module.body) if not calls(s, "check")]
-        called = with_test_calls([*statements, *parse_source(f"check({entry})").body], functions=False)
-        cases, tests = make_tests(called, [entry], bound_names(parse_source(helpers).body), check)
-    if not cases:
-        raise Unusable("cannot be judged here: check(candidate) asserts nothing")
+    outside = [s for s in without_main_guard(module.body) if s is not check and not calls(s, "check")]
     body = row.get("canonical_solution")
-    _refuse_unknown(module, {entry, *bound_names(parse_source(helpers).body), *defined_names(f"{prompt}\n{body}")})
+    statements = [*(s for s in outside if not _is_metadata(s)), *check.body]
+    cases = read_cases(statements, [entry], check.args.args[0].arg)
     return Task(
         text=f"Complete this Python function.\n\n```python\n{prompt.rstrip()}\n```",
         seed=seed,
         cases=tuple(cases),
         entry=entry,
         setup=helpers,
-        tests=tests,
+        epilogue=_imports(statements, cases),
         reference=f"{prompt.rstrip()}\n{body}" if body else None,
         extra={"id": row.get("task_id")},
     )
 
 
-def _refuse_unknown(module: ast.Module, defined: set[str]) -> None:
-    """Unusable for a test with a name that is neither its own, nor the prompt's, nor the solution's."""
-    nodes = list(ast.walk(module))
-    known = {*defined, *bound_names(module.body), *vars(builtins), *sys.stdlib_module_names}
-    known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    known |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
-    if used := [node.id for node in nodes if isinstance(node, ast.Name) and node.id not in known]:
-        raise Unusable(f"cannot be judged here: its test names {used[0]}, which nothing defines")
+def _imports(statements: Sequence[ast.stmt], cases: Sequence[Case]) -> str:
+    """The imports of the tests that their cases use, as lines."""
+    sources = [node for case in cases for node in ast.walk(parse_source(case.source, "eval"))]
+    used = {node.id for node in sources if isinstance(node, ast.Name)}
+    imports = (s for s in statements if isinstance(s, ast.Import | ast.ImportFrom))
+    return "\n".join(ast.unparse(s) for s in imports if bound_names([s]) & used)
 
 
 def _named_entry(module: ast.Module, prompt: str) -> str:
@@ -144,11 +118,9 @@ def _before(prompt: str, entry: str) -> str:
     return ast.unparse(ast.Module(kept, []))
 
 
-def _is_helper(statement: ast.stmt, entry: str) -> bool:
-    """A definition, an import, or a value that does not come from the answer."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
-        return True
-    return isinstance(statement, ast.Assign | ast.AnnAssign) and not mentions(statement, {entry})
+def _is_metadata(statement: ast.stmt) -> bool:
+    """A constant that nothing asserts, such as METADATA."""
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict)
 
 
 def is_mbpp(row: Mapping[str, Any]) -> bool:
@@ -161,20 +133,13 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     text = _text(row, "text" if "text" in row else "prompt").strip()
     code = _reference(row, text)
     key = "test" if row.get("test") else "test_list"
-    found = with_test_calls(without_main_guard(_statements(row[key], key)), functions=True)
+    found = without_main_guard(_statements(row[key], key))
     setup = "\n".join(_lines(row.get("test_imports") or ()))
     epilogue = _text(row, "test_setup_code").replace("\r\n", "\n").strip() if row.get("test_setup_code") else ""
     entry = str(row.get("entry_point") or _entry(found, code, setup))
     names = _names(found, code, entry, setup)
-    cases: Sequence[Case] = data_cases(found, names, public=1)
-    tests: Tests | None = None
-    if not cases:
-        own = parse_python(code)
-        assigned = {name for s in (own.body if own else ()) for name in targets(s)}
-        made, tests = make_tests(found, names, bound_names(parse_source(setup).body), solution=assigned)
-        cases = [replace(made[0], public=True), *made[1:]] if made else []
-    if not cases:
-        raise Unusable(f"cannot be judged here: `{key}` asserts nothing")
+    cases = read_cases(found, names, public=1)
+    epilogue = "\n".join(filter(None, (_imports(found, cases), epilogue)))
     header = header_of(code, entry) or guess_header([ast.unparse(s) for s in found], entry)
     listed = _lines(row.get("test_list") or ())
     examples = listed[0].removeprefix("assert ").strip() if key == "test" and listed else ""
@@ -186,7 +151,6 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
         entry=entry,
         setup=setup,
         epilogue=epilogue,
-        tests=tests,
         reference=code or None,
         extra={"id": row.get("task_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
     )
