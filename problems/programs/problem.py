@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from problems.contract import Problem, Score, ScorerFault
-from problems.programs.cases import Task
-from problems.programs.comparison import clip, feedback, passes
+from problems.programs.cases import Task, clip, feedback, passes
 from problems.python_syntax import code_features, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 from problems.weights import ALL_REWARDS

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from problems import Problem, ScorerFault, resolve
-from problems.programs.cases import Case, Task
-from problems.programs.comparison import passes, same_output
+from problems.programs import shipped
+from problems.programs.cases import Case, Task, passes, same_output
 from problems.programs.problem import ProgramProblem
 from problems.programs.sets import DIFFICULTIES, set_sizes
-from problems.programs.tests import call_case
+from problems.programs.shapes import call_case
 from problems.sandbox import shared_sandbox
 from problems.sandbox.contract import CaseOutcome
 
@@ -33,7 +33,9 @@ def test_the_reference_solves_a_shipped_problem_and_the_wrong_solution_solves_a_
     assert isinstance(problem, Problem) and 5 <= len(problem.objectives) <= 16
     solved = problem.score(problem.task.reference)
     assert solved.fitness == problem.target == 1.0 and solved.feedback == "" and solved.error is None
-    wrong = problem.score(problem.task.extra["wrong"]).check(problem)
+    level, _, index = address.removeprefix("programs:").partition("/")
+    line = (Path(shipped.__file__).parent / f"{level}.jsonl").read_text().splitlines()[int(index)]
+    wrong = problem.score(json.loads(line)["wrong"]).check(problem)
     assert 0 < wrong.fitness < 1, wrong.feedback
     assert problem.task.reference not in problem.statement() and problem.task.reference != problem.seed_answer()
     assert problem.score(problem.seed_answer()).check(problem).fitness < 0.5
