@@ -74,7 +74,7 @@ class ScorerFunctionProblem(ScorerProblem):
         pickled = Path(folder, "function.pickle")
         pickled.write_bytes(_pickle(function, title))
         spec = python_spec(pickled, options, EVO_SCORER_PICKLE=str(pickled), EVO_SCORER_FILE=file)
-        about = {"canonical": False, "held_out": False, **{k: declared.get(k) for k in DECLARED}}
+        about = {"held_out": False, **{k: declared.get(k) for k in DECLARED}}
         super().__init__(where, spec, sandbox, options, about)
 
     def fingerprint(self) -> str:

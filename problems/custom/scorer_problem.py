@@ -94,8 +94,7 @@ class ScorerProblem(Problem):
         self._target: float | None = None
         self._own_weights: Mapping[str, float] | None = None
         self._left_out: tuple[str, ...] = ()
-        self._statement, self._own_canonical = "", False
-        self._seed_text = ""
+        self._statement = self._seed_text = ""
         self._seed: Callable[[ScorerProblem], Score] | None = None
         self._further: list[str] = []
         self.holds_out = False
@@ -119,16 +118,6 @@ class ScorerProblem(Problem):
     def further_seeds(self) -> list[str]:
         """The other answers of a list `seed_answer`."""
         return list(self._further)
-
-    def canonical(self, answer: str) -> str:
-        """Python out of its fence, text stripped; or the result of the user's own Problem object."""
-        if not self._own_canonical:
-            return super().canonical(answer)
-        try:
-            outcome = self._run("canonical", answer)
-        except ScorerFault:
-            return answer
-        return outcome.value if outcome.status == "ok" and isinstance(outcome.value, str) else answer
 
     def score(self, answer: str) -> Score:
         """Call the scorer. Raises ScorerFault naming it, the line and the value if it fails by itself."""
@@ -228,7 +217,7 @@ class ScorerProblem(Problem):
         self._raise_fault(described)
         declared = Declared.read(self.where, {**described, **self._declared})
         self._statement, self.answer_format, self._target = declared.statement, declared.answer_format, declared.target
-        self._own_canonical, self.holds_out = declared.canonical, declared.held_out
+        self.holds_out = declared.held_out
         seed, *self._further = declared.seeds
         self._seed_text = self.canonical(seed) if seed else ""
         value = None
@@ -368,7 +357,6 @@ class Declared:
     weights: Any
     directions: Mapping[str, str]
     groups: Mapping[str, str]
-    canonical: bool
     held_out: bool
 
     @classmethod
@@ -400,7 +388,6 @@ class Declared:
             about["weights"],
             {str(name): item for name, item in directions.items()},
             about.get("groups") or {},
-            bool(about.get("canonical")),
             bool(about.get("held_out")),
         )
 

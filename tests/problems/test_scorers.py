@@ -147,37 +147,6 @@ def test_what_the_file_may_declare(scorer):
     assert problem.canonical("```python\nb\n```") == "b\n"
 
 
-OBJECT = """
-from problems import Score
-
-class {kind}:
-    name = "mine"
-    objectives = ("up", "down")
-    target = 3.0
-    answer_format = "text"
-
-    def statement(self):
-        return "Say something."
-
-    def seed_answer(self):
-        return "hello"
-
-    def canonical(self, answer):
-        return answer.strip().lower()
-
-    def score(self, answer):
-        return Score((len(answer), -1.0), 2.0, {{"n": 1.0}}, "fine")
-"""
-
-
-@pytest.mark.parametrize("text", [OBJECT.format(kind="Problem"), OBJECT.format(kind="Mine") + "\nproblem = Mine()\n"])
-def test_a_problem_object_or_class(scorer, text):
-    problem = scorer(text)
-    assert problem.objectives == ("up", "down") and problem.target == 3.0
-    assert problem.seed_answer() == "hello" and problem.canonical("  HI ") == "hi"
-    assert problem.score("hey") == Score((3.0, -1.0), 2.0, {"n": 1.0}, "fine")
-
-
 @pytest.mark.parametrize(
     ("body", "says"),
     [
