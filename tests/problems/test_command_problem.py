@@ -7,7 +7,7 @@ import pytest
 
 from evo.testing import ProblemContract
 from problems import BadAddress, ScorerFault, resolve
-from problems.custom.program_files import header_of, join_files, split_files
+from problems.custom.command import file_header, join_files, split_files
 from problems.openevolve.evolve_block import NotSpliceable
 from problems.sandbox import isolation
 from problems.sandbox.pool import Sandbox
@@ -182,7 +182,7 @@ FILES = {"a.py": BLOCK, "lib/b.c": "int x;\n"}
 
 def test_files_come_back_from_their_own_text():
     assert split_files(join_files(FILES), FILES, "python") == FILES
-    assert header_of("lib/b.c").startswith("//") and header_of("a.py").startswith("#")
+    assert file_header("lib/b.c").startswith("//") and file_header("a.py").startswith("#")
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_packed_private_tests_are_read(tmp_path):
         ({**FUNCTIONAL, "metadata": "{}"}, "without metadata.func_name"),
         ({**FUNCTIONAL, "metadata": '{"func_name": "f(); import os"}'}, "is no name"),
         ({"text": "t", "test": "assert ("}, "`test` does not parse"),
-        ({"prompt": "nothing", "test": "def check(f):\n    assert f(1)\n"}, "is no function header"),
+        ({"prompt": "a b", "entry_point": "f", "test": "def check(f):\n    assert f(1)\n"}, "is no function header"),
     ],
 )
 def test_a_bad_line_is_named_in_one_line(tmp_path, row, says):
@@ -267,8 +267,7 @@ CHECK = "def check(g):\n    assert g(1) == 2\n    assert g(0) == 0\n"
         {"prompt": "Twice.", "canonical_solution": CODE, "test": "\n".join(LINES)},
         {"prompt": "def f(x):", "canonical_solution": "    return 2 * x", "test": "\n".join(LINES)},
         {"prompt": HEAD, "entry_point": "f", "test": "\n".join(LINES)},
-        {"prompt": HEAD, "test": CHECK},
-        {"prompt": f"{HEAD}\ndef other(x):\n    return x\n", "test": f"{CHECK}\ncheck(f)\n"},
+        {"prompt": f"{HEAD}\ndef other(x):\n    return x\n", "entry_point": "f", "test": f"{CHECK}\ncheck(f)\n"},
     ],
 )
 def test_lines_with_test_or_without_entry_point(posed, row):
