@@ -29,8 +29,6 @@ BY_NAME = {
     "problems/shims/": "the scorer of a user",
     "problems/sandbox/child/": "values from a user's code",
     "problems/custom/": "a function of the caller",
-    "problems/contract.py": "complete_problem, the one place that looks at a foreign object",
-    "problems/registry.py": "what a foreign object lacks, for the message",
     "evo/api/arguments.py": "numbers of numpy",
     "vpo/hf/": "configurations of transformers, which differ by model",
     "vpo/servers/vllm.py": "torch's types by name",
