@@ -50,7 +50,7 @@ class CandidateReader:
     Candidates of a transaction that has not ended are pinned: no other connection can see them yet.
     """
 
-    def __init__(self, store: Store, cache_bytes: int) -> None:
+    def __init__(self, store: Store, cache_bytes: int = 16 << 20) -> None:
         self._store = store
         self._room = cache_bytes
         self._cache: OrderedDict[int, Candidate] = OrderedDict()

@@ -6,7 +6,6 @@ all at once. It knows nothing of databases or other islands.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -35,11 +34,6 @@ def cell_name(cell: Cell) -> str:
     return "-".join(map(str, cell))
 
 
-def parse_cell(name: str) -> Cell:
-    """The cell of that name."""
-    return tuple(map(int, name.split("-")))
-
-
 class Elites:
     """Ordinals in cells, with their reward vectors in the rows of a matrix. O(1) put and take."""
 
@@ -51,7 +45,6 @@ class Elites:
         self._rows: list[int] = []
         self._row_of: dict[int, int] = {}
         self._matrix = np.zeros((8, columns.objectives))
-        self._front: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -66,32 +59,6 @@ class Elites:
         """Ordinals (E,) and their reward vectors (E, d), row by row; views, not to be kept."""
         return self._rows, self._matrix[: len(self._rows)]
 
-    def front(self) -> Sequence[int]:
-        """The elites whose reward vectors no other elite dominates, in order; of equal vectors the oldest. A view, not
-        to be kept. Depends only on the elites, not on their history. O(1) between changes."""
-        if self._front is None:
-            self._front = []
-            for ordinal in sorted(self._rows):
-                self._add_to_front(ordinal)
-        return self._front
-
-    def _add_to_front(self, ordinal: int) -> None:
-        front = self._front
-        if front is None:
-            return
-        vector = self.columns.rewards(ordinal)
-        matrix = self._matrix[[self._row_of[member] for member in front]]
-        above = (matrix >= vector).all(axis=1)
-        below = np.asarray((matrix <= vector).all(axis=1))
-        equal = np.flatnonzero(above & below)
-        if len(equal):
-            if ordinal < front[int(equal[0])]:
-                del front[int(equal[0])]
-                insort(front, ordinal)
-        elif not above.any():
-            self._front = [member for i, member in enumerate(front) if not below[i]]
-            insort(self._front, ordinal)
-
     def put(self, ordinal: int, cell: Cell) -> None:
         self.cells[cell] = ordinal
         self._cell_of[ordinal] = cell
@@ -102,11 +69,8 @@ class Elites:
         self._matrix[row] = self.columns.rewards(ordinal)
         self._rows.append(ordinal)
         self._row_of[ordinal] = row
-        self._add_to_front(ordinal)
 
     def take(self, ordinal: int) -> None:
-        if self._front is not None and ordinal in self._front:
-            self._front = None  # its dominated elites may be on the front now
         cell = self._cell_of.pop(ordinal)
         del self.cells[cell]
         self.changed.add(cell)

@@ -127,7 +127,7 @@ def test_a_run_shows_what_it_showed(base: Store, name: str) -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_search_continues_as_it_would_have(base: Store, name: str) -> None:
     for problem, expected in zip(base.problems(base.run(name).id), EXPECTED[name]["states"], strict=True):
-        population = Population(base, problem, PopulationConfig(**expected["config"], pareto_by="fitness"))
+        population = Population(base, problem, PopulationConfig(**expected["config"]))
         population.advance(None)
         islands = range(population.config.islands)
         assert [population.members(island) for island in islands] == expected["members"]
@@ -135,7 +135,7 @@ def test_a_search_continues_as_it_would_have(base: Store, name: str) -> None:
         right = REPLACED.get((name, problem.name), {})
         assert cells == [{**of, **(right if number == 0 else {})} for number, of in enumerate(expected["cells"])]
         assert as_json(population.best) == expected["best"] and population.plateau == expected["plateau"]
-        generations = [island.generation for island in population._memory.archipelago.islands]
+        generations = [island.generation for island in population._archipelago.islands]
         assert generations == expected["stats"]["generations"]
         chosen = []
         for island in islands:
@@ -143,18 +143,10 @@ def test_a_search_continues_as_it_would_have(base: Store, name: str) -> None:
                 at = population.select(island, np.random.default_rng([seed, island]))
                 company = [c.id for c in at.inspirations], [c.id for c in at.best]
                 chosen.append([at.parent and at.parent.id, *company])
-        assert as_json(chosen) == expected["chosen"]
-
-
-def test_a_resume_stores_the_cells_that_were_placed_otherwise(base: Store) -> None:
-    (problem,) = base.problems(base.run("bandit").id)
-    population = Population(
-        base, problem, PopulationConfig(**EXPECTED["bandit"]["states"][0]["config"], pareto_by="fitness")
-    )
-    population.advance(5)
-    assert population._changed_cells() == []
-    population.advance(None)
-    assert population._changed_cells() == [(0, "3-9", 126)]
+        was = expected["chosen"]
+        if len(problem.objectives) > 1:  # of several objectives the pool of parents was another one
+            chosen, was = ([best for *_, best in drawn] for drawn in (chosen, was))
+        assert as_json(chosen) == was
 
 
 def tables_of(store: Store) -> dict[str, list[tuple[str, bool]]]:

@@ -110,7 +110,7 @@ class StoreContract:
             with store.begin() as tx:
                 population.seed(answer("start", 0.1), tx)
             chosen = search(store, population, 60, seed=3)
-            born = {id: n for n, id in enumerate(population._memory.columns.ids)}
+            born = {id: n for n, id in enumerate(population._archipelago.columns.ids)}
             archives: dict[int, dict[tuple[int, str], int]] = {problem.id: {}}
             with store.read() as connection:
                 totals = vars(read_totals(connection, [problem.run_id])[problem.run_id])

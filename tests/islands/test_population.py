@@ -19,7 +19,6 @@ CONFIGURATIONS = {
     "openevolve": {},
     "unbounded": {"population_size": None},
     "weighted": {"strategy": "weighted", "feature_dimensions": ("rewards",)},
-    "lexicase": {"strategy": "lexicase", "archive_size": 4},
     "climb": {"strategy": "auto", "feature_dimensions": ("score", "diversity", "reward:left")},
     "hill": {"strategy": "hill", "islands": 1},
     "scs": {"strategy": "scs", "islands": 1},
@@ -58,7 +57,7 @@ def test_a_group_is_stored_whole(store):
 
 def test_text_that_databases_refuse_is_kept_exactly(store):
     problem = new_problem(store)
-    population = Population(store, problem, small_config(cache_bytes=0))
+    population = Population(store, problem, small_config())
     texts = [
         "nul \x00 inside",
         "lone \ud83d surrogate",
@@ -68,7 +67,7 @@ def test_text_that_databases_refuse_is_kept_exactly(store):
     ]
     answers = [answer(text, 0.5, feedback=text, error=text if i == 0 else None) for i, text in enumerate(texts)]
     put(store, population, group(problem, 0, answers, text=texts[0]))
-    again = Population(store, problem, small_config(cache_bytes=0))
+    again = Population(store, problem, small_config())
     again.advance(None)
     for one in answers:
         record = again.candidate(again.known(one.identity))
@@ -138,7 +137,7 @@ def test_prompts_show_members_and_the_fittest_first(store, settings):
         assert chosen.parent is not None and chosen.parent not in chosen.inspirations
         shown = {candidate.id for candidate in (chosen.parent, *chosen.inspirations, *chosen.best)}
         front = set(
-            np.array(population._memory.columns.ids)[population._memory.archipelago.islands[island].front.members]
+            np.array(population._archipelago.columns.ids)[population._archipelago.islands[island].front.members]
         )
         assert shown <= members | front or settings.get("strategy") == "scs"  # which shows every success
         fitness = [candidate.fitness for candidate in chosen.best]
@@ -162,7 +161,7 @@ def test_a_rolled_back_group_leaves_nothing_and_asks_for_a_new_population(store)
 
 def test_what_a_transaction_added_can_be_chosen_before_it_ends(store):
     problem = new_problem(store)
-    population = Population(store, problem, small_config(cache_bytes=0))
+    population = Population(store, problem, small_config())
     with store.begin() as tx:
         population.add(group(problem, 0, [answer("first", 0.5)]), tx)
         assert population.select(0, np.random.default_rng(0)).parent.text == "first"
