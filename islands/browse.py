@@ -1,22 +1,20 @@
-"""Single candidates: pages of them by filters, failures included, and the provenance, line and offspring of one."""
+"""Candidates by filters, a page at a time, failures included; the provenance, lineage and offspring of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Text, cast, func, literal, select
 
-from islands.errors import UnknownRun
 from islands.groups import read_prompts
-from islands.history import COLUMNS, from_row
-from islands.runs import read_archives
-from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, PromptGroup, Rollout
-from islands.store import Store
+from islands.history import COLUMNS, from_row, read_summaries, summaries, with_groups
+from islands.runs import Archives, read_archives
+from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, Rollout, head_of
+from islands.store import Store, problem_record
 from islands.types import Candidate as CandidateRecord
-from islands.types import ProblemRecord
-from problems.objectives import Reward
+from islands.types import CandidateSummary, ProblemRecord
 
 HEAD = 300
 """Characters of a text that a list reads."""
@@ -40,54 +38,15 @@ class CandidateFilter:
     by_fitness: bool = False
 
 
-@dataclass(frozen=True)
-class CandidateSummary:
-    """A candidate in a list. problem: its index; iteration: None for a seed answer; error, text: their first HEAD
-    characters; parent: None without one."""
-
-    id: int
-    run: int
-    problem: int
-    iteration: int | None
-    fitness: Reward
-    rewards: tuple[float, ...]
-    error: str | None
-    text: str
-    values: tuple[float | None, ...]
-    parent: int | None
-
-
 def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list[CandidateSummary]:
-    """At most `most` candidates from place `start` on. Ordered by fitness, all that match are read."""
+    """At most `most` candidates from place `start` on, with the first HEAD characters of texts and errors. Ordered by
+    fitness, all that match are read."""
     order = [Candidate.c.error.is_not(None), Candidate.c.fitness.desc()] if chosen.by_fitness else []
     # texts are read of the rows that are shown only, not of all that are sorted
     ids = _matching(chosen).order_by(*order, Candidate.c.id.desc()).offset(start).limit(most)
-    query = (
-        select(
-            Candidate.c.id,
-            Problem.c.run_id,
-            Problem.c.index,
-            PromptGroup.c.iteration,
-            Candidate.c.fitness,
-            Candidate.c.rewards,
-            func.substr(cast(Candidate.c.error, Text), 1, HEAD),
-            func.substr(cast(Candidate.c.text, Text), 1, HEAD),
-            Candidate.c.own_values,
-            Candidate.c.parent_id,
-        )
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .where(Candidate.c.id.in_(ids))
-        .order_by(*order, Candidate.c.id.desc())
-    )
-    summaries = []
-    for row in store.rows(query):
-        id, run, problem, iteration, fitness, rewards, error, text, own, parent = tuple(row)
-        head, vector, own = None if error is None else beginning(error), tuple(rewards), tuple(own or ())
-        summaries.append(
-            CandidateSummary(id, run, problem, iteration, fitness, vector, head, beginning(text), own, parent)
-        )
-    return summaries
+    fields = ("id", "run", "problem", "iteration", "fitness", "rewards", "error", "text", "values", "parent")
+    query = summaries(*fields, head=HEAD).where(Candidate.c.id.in_(ids))
+    return read_summaries(store, query.order_by(*order, Candidate.c.id.desc()))
 
 
 def count_browsed(store: Store, chosen: CandidateFilter) -> int:
@@ -112,32 +71,13 @@ def _matching(chosen: CandidateFilter) -> Select[int]:
     return select(Candidate.c.id).join(Problem, Problem.c.id == Candidate.c.problem_id).where(*conditions)
 
 
-def beginning(stored: str) -> str:
-    """A part of a stored text from its beginning, as ModelText would read it: its escapes may be cut at the end."""
-    if not stored.startswith(ESCAPED):
-        return stored
-    return stored[1:].encode("ascii", "ignore").decode("unicode_escape", "ignore")
-
-
-@dataclass(frozen=True)
-class Offspring:
-    """A candidate whose prompt showed another one as its parent. values: as Candidate has them"""
-
-    id: int
-    fitness: Reward
-    failed: bool
-    values: tuple[float | None, ...] = ()
-
-
-def offspring(store: Store, candidate: int, problem_id: int, most: int) -> list[Offspring]:
+def offspring(store: Store, candidate: int, problem_id: int, most: int) -> list[CandidateSummary]:
     """The fittest of those that were made from a candidate."""
-    query = (
-        select(Candidate.c.id, Candidate.c.fitness, Candidate.c.error.is_not(None), Candidate.c.own_values)
-        .where(Candidate.c.problem_id == problem_id, Candidate.c.parent_id == candidate)
-        .order_by(Candidate.c.error.is_not(None), Candidate.c.fitness.desc(), Candidate.c.id)
-        .limit(most)
+    query = summaries("id", "fitness", "error", "values").where(
+        Candidate.c.problem_id == problem_id, Candidate.c.parent_id == candidate
     )
-    return [Offspring(id, fitness, bool(failed), tuple(own or ())) for id, fitness, failed, own in store.rows(query)]
+    order = (Candidate.c.error.is_not(None), Candidate.c.fitness.desc(), Candidate.c.id)
+    return read_summaries(store, query.order_by(*order).limit(most))
 
 
 def neighbours(store: Store, candidate: int, problem_id: int) -> tuple[int | None, int | None]:
@@ -160,24 +100,16 @@ class Misread:
 
 def misread_rollouts(store: Store, runs: Sequence[int], most: int) -> list[Misread]:
     """The newest of these runs."""
+    columns = (Rollout.c.id, Problem.c.index, PromptGroup.c.iteration, Rollout.c.format_error)
     query = (
-        select(
-            Rollout.c.id,
-            Problem.c.index,
-            PromptGroup.c.iteration,
-            Rollout.c.format_error,
-            func.substr(cast(Rollout.c.text, Text), 1, 10 * HEAD),
-        )
+        select(*columns, head_of(Rollout.c.text, 10 * HEAD))
         .join(PromptGroup, PromptGroup.c.id == Rollout.c.group_id)
         .join(Problem, Problem.c.id == PromptGroup.c.problem_id)
         .where(PromptGroup.c.run_id.in_(list(runs)), Rollout.c.format_error.is_not(None))
         .order_by(Rollout.c.id.desc())
         .limit(most)
     )
-    return [
-        Misread(id, problem, iteration, str(reason), beginning(text))
-        for id, problem, iteration, reason, text in store.rows(query)
-    ]
+    return [Misread(*row) for row in store.rows(query)]
 
 
 @dataclass(frozen=True)
@@ -198,35 +130,23 @@ class CandidateDetail:
     cells: tuple[tuple[int, str], ...]
 
 
-def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
-    """One candidate of a run. Raises UnknownRun where the run has none with that id."""
+def candidate(store: Store, candidate_id: int) -> CandidateDetail | None:
+    """One candidate of any run, None where there is none with that id."""
     of_group = (PromptGroup.c.iteration, PromptGroup.c.sequence, PolicyVersion.c.version)
-    query = (
-        select(*COLUMNS, Candidate.c.problem_id, Candidate.c.created, *of_group)
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-        .where(Candidate.c.id == candidate_id, Problem.c.run_id == run_id)
-    )
+    query = _with_versions(select(*COLUMNS, Candidate.c.created, *of_group)).where(Candidate.c.id == candidate_id)
     with store.read() as connection:
         row = connection.execute(query).first()
         if row is None:
-            raise UnknownRun(f"the run has no candidate {candidate_id}")
+            return None
+        of_problem = select(Problem).join(Candidate, Candidate.c.problem_id == Problem.c.id)
+        problem = problem_record(connection.execute(of_problem.where(Candidate.c.id == candidate_id)).one())
         given = connection.execute(select(func.count()).where(Answer.c.candidate_id == candidate_id)).scalar_one()
-        problem_id, created, iteration, sequence, version = tuple(row)[len(COLUMNS) :]
-        archives: dict[int, dict[tuple[int, str], int]] = {problem_id: {}}
+        archives: Archives = {problem.id: {}}
         read_archives(connection, archives)
-    cells = tuple(sorted(place for place, holder in archives[problem_id].items() if holder == candidate_id))
-    (problem,) = [p for p in store.problems(run_id) if p.id == problem_id]
-    record = from_row(tuple(row)[: len(COLUMNS)])
+    created, iteration, sequence, version = row[len(COLUMNS) :]
+    cells = tuple(sorted(place for place, holder in archives[problem.id].items() if holder == candidate_id))
+    record = from_row(row[: len(COLUMNS)])
     return CandidateDetail(record, problem, iteration, sequence, version, created, given, cells)
-
-
-def run_of_candidate(store: Store, candidate_id: int) -> int | None:
-    """The id of the run that a candidate is of, None for one that is not there."""
-    query = select(Problem.c.run_id).join(Candidate, Candidate.c.problem_id == Problem.c.id)
-    run: int | None = store.scalar(query.where(Candidate.c.id == candidate_id))
-    return run
 
 
 @dataclass(frozen=True)
@@ -253,28 +173,17 @@ def failed_candidates(store: Store, run_id: int, most: int) -> list[FailedCandid
     return [FailedCandidate(*row) for row in store.rows(query)]
 
 
-class Ancestor(NamedTuple):
-    """One step of a lineage. values: as Candidate has them"""
-
-    candidate: int
-    fitness: Reward
-    generation: int = 0
-    values: tuple[float | None, ...] = ()
-
-
-def ancestors(store: Store, candidate: int, most: int = 1 << 31) -> list[Ancestor]:
+def ancestors(store: Store, candidate: int, most: int = 1 << 31) -> list[CandidateSummary]:
     """A candidate, its parent, its parent's parent, at most `most` of them; empty for an unknown candidate."""
-    columns = (Candidate.c.id, Candidate.c.parent_id, Candidate.c.fitness, Candidate.c.generation)
+    columns, above = (Candidate.c.id, Candidate.c.parent_id), Candidate.alias()
     line = select(*columns, literal(0).label("depth")).where(Candidate.c.id == candidate).cte("line", recursive=True)
-    above = Candidate.alias()
     line = line.union_all(
-        select(above.c.id, above.c.parent_id, above.c.fitness, above.c.generation, line.c.depth + 1)
+        select(above.c.id, above.c.parent_id, line.c.depth + 1)
         .join(line, above.c.id == line.c.parent_id)
         .where(line.c.depth < most - 1)
     )
-    query = select(line.c.id, line.c.fitness, line.c.generation, Candidate.c.own_values).order_by(line.c.depth)
-    rows = store.rows(query.join(Candidate, Candidate.c.id == line.c.id))
-    return [Ancestor(id, fitness, generation, tuple(own or ())) for id, fitness, generation, own in rows]
+    query = summaries("id", "fitness", "generation", "values").join(line, line.c.id == Candidate.c.id)
+    return read_summaries(store, query.order_by(line.c.depth))
 
 
 @dataclass(frozen=True)
@@ -324,66 +233,24 @@ def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     return Origin(system, user, "", 0)
 
 
-@dataclass(frozen=True)
-class CandidateLine:
-    """A distinct answer. iteration, policy_version are None for a seed, whose sequence is -1. values: what the scorer
-    measured, {} where that is the rewards; created: seconds since 1970, UTC"""
-
-    problem: str
-    candidate: int
-    iteration: int | None
-    sequence: int
-    island: int
-    generation: int
-    parent: int | None
-    policy_version: str | None
-    fitness: float
-    rewards: dict[str, float]
-    values: dict[str, float | None]
-    features: dict[str, float]
-    error: str | None
-    feedback: str
-    answer: str
-    created: float
+def candidates_table(store: Store, run_id: int) -> Iterator[dict[str, Any]]:
+    """Every distinct answer of a run by problem, oldest first. One query. iteration, policy_version are None for a
+    seed, whose sequence is -1; rewards, values: by objective, values what the scorer measured, {} where that is the
+    rewards; created: seconds since 1970, UTC."""
+    c = Candidate.c
+    columns = {
+        "problem": Problem.c.name, "candidate": c.id, "iteration": PromptGroup.c.iteration, "sequence": c.sequence,
+        "island": c.island, "generation": c.generation, "parent": c.parent_id,
+        "policy_version": PolicyVersion.c.version, "fitness": c.fitness, "rewards": c.rewards, "values": c.own_values,
+        "features": c.features, "error": c.error, "feedback": c.feedback, "answer": c.text, "created": c.created,
+    }  # fmt: skip
+    query = _with_versions(select(*columns.values(), Problem.c.objectives)).where(Problem.c.run_id == run_id)
+    for row in store.rows(query.order_by(Problem.c.index, c.id)):
+        *values, objectives = row
+        line = dict(zip(columns, values, strict=True))
+        yield line | {key: dict(zip(objectives, line[key] or (), strict=False)) for key in ("rewards", "values")}
 
 
-LINE_FIELDS = (
-    *("problem", "objectives", "candidate", "iteration", "sequence", "island", "generation", "parent"),
-    *("policy_version", "fitness", "rewards", "values", "features", "error", "feedback", "answer", "created"),
-)
-"""Of the query, in its order."""
-
-
-def candidates_table(store: Store, run_id: int) -> Iterator[CandidateLine]:
-    """By problem, oldest first. One query."""
-    query = (
-        select(
-            Problem.c.name,
-            Problem.c.objectives,
-            Candidate.c.id,
-            PromptGroup.c.iteration,
-            Candidate.c.sequence,
-            Candidate.c.island,
-            Candidate.c.generation,
-            Candidate.c.parent_id,
-            PolicyVersion.c.version,
-            Candidate.c.fitness,
-            Candidate.c.rewards,
-            Candidate.c.own_values,
-            Candidate.c.features,
-            Candidate.c.error,
-            Candidate.c.feedback,
-            Candidate.c.text,
-            Candidate.c.created,
-        )
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-        .where(Problem.c.run_id == run_id)
-        .order_by(Problem.c.index, Candidate.c.id)
-    )
-    for row in store.rows(query):
-        values = dict(zip(LINE_FIELDS, tuple(row), strict=True))
-        objectives = values.pop("objectives")
-        rewards, own = (dict(zip(objectives, values[key] or (), strict=False)) for key in ("rewards", "values"))
-        yield CandidateLine(**{**values, "rewards": rewards, "values": own})
+def _with_versions(query: Select[Any]) -> Select[Any]:
+    """A query of candidates with the tables of their problems, groups and policy versions."""
+    return with_groups(query).outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Column, Connection, Select, select, tuple_
+from sqlalchemy import Column, Connection, Row, Select, select, tuple_
 
 from islands.blobs import unpack, unpack_floats, unpack_ids
-from islands.history import COLUMNS, from_row
+from islands.history import COLUMNS, PAGE, from_row, read_pages, read_summaries, summaries
 from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
 from islands.store import Store
+from islands.types import CandidateSummary
 from problems.types import Prompt, ScoredAnswer, ScoredGroup, ScoredRollout
 from problems.types import Rollout as RolloutRecord
 
-PAGE = 100
-BATCH = 2000
+_BATCH = 2000
 
 
 def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[ScoredGroup]:
@@ -28,8 +28,8 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
     found: dict[int, ScoredGroup] = {}
     wanted = sorted(set(sequences))
     for start in range(0, len(wanted), PAGE):
-        page = _read_page(store, _groups(run_id).where(PromptGroup.c.sequence.in_(wanted[start : start + PAGE])))
-        found |= {group.sequence: group for _, group in page}
+        query = _groups(run_id).where(PromptGroup.c.sequence.in_(wanted[start : start + PAGE]))
+        found |= {group.sequence: group for _, group in read_pages(store, query, -1, None, _read)}
     missing = [sequence for sequence in wanted if sequence not in found]
     if missing:
         raise LookupError(f"there is no group {missing[0]}" + (f", nor {len(missing) - 1} others" * bool(missing[1:])))
@@ -52,22 +52,11 @@ def read_groups(
     A group comes back as it was added, with two differences: every answer names its candidate, and the text of a repeat
     is that of the candidate it repeats, which may be laid out differently.
     """
-    while True:
-        query = _groups(run_id).where(PromptGroup.c.sequence > after).order_by(PromptGroup.c.sequence).limit(PAGE)
-        if upto is not None:
-            query = query.where(PromptGroup.c.sequence <= upto)
-        page = _read_page(store, query)
-        yield from page
-        if len(page) < PAGE:
-            return
-        after = page[-1][1].sequence
+    return read_pages(store, _groups(run_id), after, upto, _read)
 
 
-def _read_page(store: Store, query: Select[Any]) -> list[tuple[int, ScoredGroup]]:
-    with store.read() as connection:
-        rows = connection.execute(query).all()
-        rollouts = _rollouts(connection, rows) if rows else {}
-        prompts = read_prompts(connection, [row.id for row in rows])
+def _read(connection: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, ScoredGroup]]:
+    rollouts, prompts = _rollouts(connection, rows), read_prompts(connection, [row.id for row in rows])
     return [(row.id, _group(row, prompts[row.id], rollouts.get(row.id, []))) for row in rows]
 
 
@@ -187,46 +176,17 @@ def _export(scored: ScoredRollout, tokens: bool) -> dict[str, Any]:
     return exported
 
 
-class Child(NamedTuple):
-    """A candidate in a few numbers. parent: the candidate that its prompt showed, None where it showed none and of a
-    seed; inspirations: the others shown; sequence, iteration: of the group that gave it first, -1 of a seed."""
-
-    id: int
-    sequence: int
-    parent: int | None
-    inspirations: tuple[int, ...]
-    rewards: tuple[float, ...]
-    fitness: float
-    failed: bool
-    iteration: int
-
-
-def children(store: Store, problem_id: int, *, upto: int | None = None) -> Iterator[Child]:
+def children(store: Store, problem_id: int, *, upto: int | None = None) -> Iterator[CandidateSummary]:
     """Every distinct candidate of a problem in the order in which they were stored, up to the group `upto`."""
-    place = tuple_(Candidate.c.sequence, Candidate.c.id)
-    query = (
-        select(
-            Candidate.c.id,
-            Candidate.c.sequence,
-            Candidate.c.parent_id,
-            PromptGroup.c.inspirations,
-            Candidate.c.rewards,
-            Candidate.c.fitness,
-            Candidate.c.error,
-            PromptGroup.c.iteration,
-        )
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .where(Candidate.c.problem_id == problem_id)
-        .order_by(Candidate.c.sequence, Candidate.c.id)
-        .limit(BATCH)
-    )
+    place = (Candidate.c.sequence, Candidate.c.id)
+    fields = ("id", "sequence", "parent", "inspirations", "rewards", "fitness", "error", "iteration")
+    query = summaries(*fields).where(Candidate.c.problem_id == problem_id).order_by(*place).limit(_BATCH)
     if upto is not None:  # seeds have -1
         query = query.where(Candidate.c.sequence <= upto)
-    page = store.rows(query)
+    page = read_summaries(store, query)
     while page:
-        for id, sequence, parent, beside, rewards, fitness, error, iteration in page:
-            inspirations = tuple(other for other in beside or () if other != parent)
-            at = -1 if iteration is None else iteration
-            yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None, at)
+        yield from page
         last = page[-1]
-        page = store.rows(query.where(place > (last.sequence, last.id))) if len(page) == BATCH else []
+        page = (
+            read_summaries(store, query.where(tuple_(*place) > (last.sequence, last.id))) if len(page) == _BATCH else []
+        )

@@ -1,21 +1,24 @@
-"""What a population reads: its candidates by id, and its stored groups in commit order, which resuming replays."""
+"""Candidates by id or as a query names them, and the stored groups of a problem, which resuming replays."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Connection, Row, Select, bindparam, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, bindparam, func, select
 
-from islands.schema import Answer, Migration, PromptGroup, Rollout
+from islands.schema import Answer, Migration, Problem, PromptGroup, Rollout, head_of
 from islands.schema import Candidate as CandidateRow
 from islands.store import Store
-from islands.types import Candidate
+from islands.types import Candidate, CandidateSummary
 
-PAGE = 500
+T = TypeVar("T")
+
+PAGE = 100
+"""Groups that are read at once."""
 COLUMNS = (
     CandidateRow.c.id,
     CandidateRow.c.text,
@@ -29,6 +32,44 @@ COLUMNS = (
     CandidateRow.c.parent_id,
     CandidateRow.c.own_values,
 )
+
+
+_OF_CANDIDATES = ("id", "fitness", "rewards", "error", "text", "generation", "sequence")
+_READ: dict[str, ColumnElement[Any]] = {
+    **{name: CandidateRow.c[name] for name in _OF_CANDIDATES},
+    "values": CandidateRow.c.own_values,
+    "parent": CandidateRow.c.parent_id,
+    "inspirations": PromptGroup.c.inspirations,
+    "run": Problem.c.run_id,
+    "problem": Problem.c.index,
+    "iteration": func.coalesce(PromptGroup.c.iteration, -1),
+}
+"""The fields of a CandidateSummary."""
+
+
+def with_groups(query: Select[Any]) -> Select[Any]:
+    """A query of candidates with the tables of their problems and groups; a seed has no group."""
+    query = query.join_from(CandidateRow, Problem, Problem.c.id == CandidateRow.c.problem_id)
+    return query.outerjoin(PromptGroup, PromptGroup.c.id == CandidateRow.c.group_id)
+
+
+def summaries(*fields: str, head: int | None = None) -> Select[Any]:
+    """A query for `read_summaries`. head: characters to read of a text or an error, None for all"""
+    cut = ("text", "error") if head is not None else ()
+    read = [head_of(_READ[field], head or 0) if field in cut else _READ[field] for field in fields]
+    return with_groups(select(*(column.label(field) for column, field in zip(read, fields, strict=True))))
+
+
+def read_summaries(store: Store, query: Select[Any]) -> list[CandidateSummary]:
+    """The rows of a query that `summaries` made."""
+    return [summary_of(row) for row in store.rows(query)]
+
+
+def summary_of(row: Row[Any]) -> CandidateSummary:
+    """From a row of such a query."""
+    values = dict(row._mapping)
+    values |= {name: tuple(values[name] or ()) for name in ("rewards", "values", "inspirations") if name in values}
+    return CandidateSummary(**values)
 
 
 @cache
@@ -142,56 +183,55 @@ def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
     return list(store.rows(query))
 
 
-def texts(store: Store, ids: list[int]) -> list[str]:
-    """The texts of candidates, in the order of the ids."""
-    rows = store.rows(select(CandidateRow.c.id, CandidateRow.c.text).where(CandidateRow.c.id.in_(ids)))
-    found = {row.id: row.text for row in rows}
-    return [found[id] for id in ids]
-
-
 def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -> Iterator[StoredGroup]:
     """A problem's groups with after < sequence <= upto (None: all that are stored now), in order. Memory: one page."""
-    while page := _read(store, problem_id, after, upto):
-        yield from page
-        if len(page) < PAGE:
-            return
-        after = page[-1].sequence
+    query = select(PromptGroup.c.sequence, PromptGroup.c.island, PromptGroup.c.parent_id)
+
+    def read(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredGroup]:
+        groups = {sequence: StoredGroup(sequence, island, parent) for sequence, island, parent in rows}
+        _fill(connection, problem_id, groups)
+        return list(groups.values())
+
+    return read_pages(store, query.where(PromptGroup.c.problem_id == problem_id), after, upto, read)
 
 
-def _read(store: Store, problem_id: int, after: int, upto: int | None) -> list[StoredGroup]:
-    query = (
-        select(PromptGroup.c.sequence, PromptGroup.c.island, PromptGroup.c.parent_id)
-        .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence > after)
-        .order_by(PromptGroup.c.sequence)
-        .limit(PAGE)
-    )
+def read_pages(
+    store: Store, query: Select[Any], after: int, upto: int | None,
+    read: Callable[[Connection, Sequence[Row[Any]]], list[T]],
+) -> Iterator[T]:  # fmt: skip
+    """What `read` makes of the groups that a query names, with after < sequence <= upto, in order, a page at a time."""
+    query = query.order_by(PromptGroup.c.sequence).limit(PAGE)
     if upto is not None:
         query = query.where(PromptGroup.c.sequence <= upto)
-    with store.read() as connection:
-        groups = {row.sequence: StoredGroup(*row) for row in connection.execute(query)}
-        if groups:
-            _fill(connection, problem_id, groups, after, max(groups))
-    return list(groups.values())
+    while True:
+        with store.read() as connection:
+            rows = connection.execute(query.where(PromptGroup.c.sequence > after)).all()
+            page = read(connection, rows) if rows else []
+        yield from page
+        if len(rows) < PAGE:
+            return
+        after = rows[-1].sequence
 
 
-def _fill(connection: Connection, problem_id: int, groups: dict[int, StoredGroup], after: int, last: int) -> None:
+def _fill(connection: Connection, problem_id: int, groups: dict[int, StoredGroup]) -> None:
+    first, last = min(groups), max(groups)
     answers = (
         select(PromptGroup.c.sequence, Answer.c.candidate_id)
         .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
         .join(Answer, Answer.c.rollout_id == Rollout.c.id)
-        .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence.between(after + 1, last))
+        .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence.between(first, last))
         .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
     )
     for sequence, candidate in connection.execute(answers):
         groups[sequence].answers.append(candidate)
     born: Select[Any] = select(*_BORN).where(
-        CandidateRow.c.problem_id == problem_id, CandidateRow.c.sequence.between(max(0, after + 1), last)
+        CandidateRow.c.problem_id == problem_id, CandidateRow.c.sequence.between(first, last)
     )
     for row in connection.execute(born.order_by(CandidateRow.c.id)):
         groups[row.sequence].born[row.id] = row
     moves = (
         select(Migration.c.sequence, Migration.c.source, Migration.c.target, Migration.c.candidate_id)
-        .where(Migration.c.problem_id == problem_id, Migration.c.sequence.between(after + 1, last))
+        .where(Migration.c.problem_id == problem_id, Migration.c.sequence.between(first, last))
         .order_by(Migration.c.id)
     )
     for at, source, target, migrant in connection.execute(moves):

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, case, cast, func, select
 
-from islands.history import COLUMNS, from_row, texts
+from islands.history import COLUMNS, CandidateReader, from_row
 from islands.schema import (
     Candidate,
     Migration,
@@ -462,4 +462,5 @@ def elites(store: Store, problems: Sequence[int]) -> Iterator[EliteRecord]:
 def archived_texts(store: Store, problems: Sequence[int], most: int = 100) -> list[str]:
     """The distinct answers in the archives of these problems, the fittest first."""
     fitness = {elite.candidate: elite.fitness for elite in elites(store, problems)}
-    return texts(store, sorted(fitness, key=lambda id: (-fitness[id], id))[:most])
+    fittest = sorted(fitness, key=lambda id: (-fitness[id], id))[:most]
+    return [candidate.text for candidate in CandidateReader(store, 0).fetch(fittest)]

@@ -29,7 +29,10 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    cast,
+    func,
     select,
+    type_coerce,
 )
 
 REVISION = "0013"
@@ -41,7 +44,8 @@ ESCAPED = "\ue000"
 
 class ModelText(TypeDecorator[str]):
     """Text that a model may have written: NUL characters, which PostgreSQL refuses, and lone surrogates, which UTF-8
-    has no form for, are kept exactly. Everything else is stored as it is."""
+    has no form for, are kept exactly. Everything else is stored as it is. Of a text that was cut (head_of), the last
+    escape may be left out."""
 
     impl = Text
     cache_ok = True
@@ -60,7 +64,12 @@ class ModelText(TypeDecorator[str]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         if value is None or not value.startswith(ESCAPED):
             return value
-        return value[1:].encode("ascii").decode("unicode_escape")
+        return value[1:].encode("ascii", "ignore").decode("unicode_escape", "ignore")
+
+
+def head_of(column: ColumnElement[str], most: int) -> ColumnElement[str]:
+    """The first characters of a column of ModelText."""
+    return type_coerce(func.substr(cast(column, Text), 1, most), ModelText)
 
 
 BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER

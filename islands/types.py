@@ -129,6 +129,34 @@ class Candidate:
         return Score(self.rewards, self.fitness, self.features, self.feedback, self.error, self.values)
 
 
+@dataclass(frozen=True)
+class CandidateSummary:
+    """A candidate as far as a query reads it: what it does not read has its default.
+
+    problem: its index in the run
+    iteration, sequence: of the group that gave it first, -1 of a seed
+    inspirations: the candidates that its prompt showed beside its parent
+    """
+
+    id: int
+    fitness: Reward
+    rewards: tuple[float, ...] = ()
+    values: tuple[float | None, ...] = ()
+    error: str | None = None
+    text: str = ""
+    parent: int | None = None
+    inspirations: tuple[int, ...] = ()
+    generation: int = 0
+    run: int = 0
+    problem: int = 0
+    iteration: int = -1
+    sequence: int = -1
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None
+
+
 class ParentKind(StrEnum):
     """The parent in a prompt: none, an answer that the search started from, or one that a policy wrote."""
 

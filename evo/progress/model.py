@@ -683,7 +683,7 @@ class Progress:
         stated = statement_of(record, answer.candidate.text)
         first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
         origin = first if answer.origin is NO_ORIGIN else answer.origin
-        return Detail(arm, problem, run.seed, candidate(self.store, run.id, id), answer, origin, stated)
+        return Detail(arm, problem, run.seed, candidate(self.store, id), answer, origin, stated)
 
     def read_front(self, problem: int) -> AnswerFront | None:
         """The undominated answers to a problem, by its place among those that count; None for one objective. Reads

@@ -154,8 +154,8 @@ class Population:
                 if group.moves is not None:
                     self._archipelago.migrate(group.moves)
             if references:
-                for text in history.texts(self._store, references):
-                    self._archipelago.space.add_reference(text)
+                for candidate in self._reader.fetch(references):
+                    self._archipelago.space.add_reference(candidate.text)
             if self.sequence >= 0:  # those of seeds are stored with the first group
                 self._archipelago.changed_cells()
 
