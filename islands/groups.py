@@ -186,7 +186,5 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
     page = read_summaries(store, query)
     while page:
         yield from page
-        last = page[-1]
-        page = (
-            read_summaries(store, query.where(tuple_(*place) > (last.sequence, last.id))) if len(page) == _BATCH else []
-        )
+        rest = query.where(tuple_(*place) > (page[-1].sequence, page[-1].id))
+        page = read_summaries(store, rest) if len(page) == _BATCH else []

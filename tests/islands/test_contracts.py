@@ -128,7 +128,7 @@ class StoreContract:
                     (count.bin, count.answers, round(count.kept, 6))
                     for _, count in counts_by_problem(store, problem.run_id)
                 ],
-                [(born[one.candidate], one.generation) for one in ancestors(store, population.best[0])],
+                [(born[one.id], one.generation) for one in ancestors(store, population.best[0])],
                 [(row.sequence, row.version, row.answers) for row in GroupChoice(problem.run_id, 100).rows(store)],
             ]
         assert hashlib.sha256(repr(found).encode()).hexdigest()[:16] == "432703d2cf25442b"

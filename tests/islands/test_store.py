@@ -110,7 +110,7 @@ def test_a_run_that_ends_while_a_page_is_read_is_not_lost(store, address, opened
 
 @pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
 def test_candidates_are_read_page_by_page(store, address, monkeypatch):
-    monkeypatch.setattr(groups, "BATCH", 7)
+    monkeypatch.setattr(groups, "_BATCH", 7)
     problem = new_problem(store)
     search(store, Population(store, problem, small_config()), 20)
     reader = groups.children(store, problem.id)

@@ -175,7 +175,7 @@ def test_the_detail_of_the_chosen_answer(db, search):
         record = store.problems(store.run("cmp/base/s0").id)[0]
         answer = best.answer.candidate
         assert (answer.id, answer.fitness) == (record.best, record.best_fitness)
-        assert answer.fitness >= first.answer.candidate.fitness and best.answer.lineage[0].candidate == answer.id
+        assert answer.fitness >= first.answer.candidate.fitness and best.answer.lineage[0].id == answer.id
         progress.select(0, "grpo")
         assert settled(progress).detail.answer is None
         progress.select(0, "nobody")
