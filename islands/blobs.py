@@ -4,7 +4,6 @@ Exact both ways."""
 from __future__ import annotations
 
 import json
-import struct
 import zlib
 from collections.abc import Sequence
 
@@ -59,36 +58,15 @@ def _unpack(blob: bytes, forms: dict[bytes, np.dtype]) -> np.ndarray:
     return np.frombuffer(blob, dtype=form, offset=1)
 
 
-WINDOW = 1 << 15
-"""Bytes that zlib looks back. Of longer data, the beginning and the end that equal the base's are left out first."""
-_LEFT_OUT = struct.Struct("<cQQ")
-"""`d`, which no zlib stream begins with, and the bytes left out at both ends."""
-
-
 def pack(data: bytes, base: bytes | None = None) -> bytes:
     """Compressed. base: data that it shares much with, which is needed to read it"""
-    head, packer = b"", zlib.compressobj() if not base else zlib.compressobj(zdict=base)
-    if base and len(data) > WINDOW:
-        start = _shared(np.frombuffer(data, np.uint8), np.frombuffer(base, np.uint8))
-        end = _shared(np.frombuffer(data, np.uint8)[start:][::-1], np.frombuffer(base, np.uint8)[start:][::-1])
-        head, data = _LEFT_OUT.pack(b"d", start, end), data[start : len(data) - end]
-    return head + packer.compress(data) + packer.flush()
-
-
-def _shared(data: np.ndarray, base: np.ndarray) -> int:
-    """How many bytes are alike at the beginning."""
-    length = min(len(data), len(base))
-    other = np.flatnonzero(data[:length] != base[:length])
-    return int(other[0]) if len(other) else length
+    packer = zlib.compressobj(zdict=base) if base else zlib.compressobj()
+    return packer.compress(data) + packer.flush()
 
 
 def unpack(blob: bytes, base: bytes | None = None) -> bytes:
     """The data that was packed on this base."""
-    unpacker = zlib.decompressobj(zdict=base) if base else zlib.decompressobj()
-    if not base or blob[:1] != b"d":
-        return unpacker.decompress(blob)
-    _, start, end = _LEFT_OUT.unpack_from(blob)
-    return base[:start] + unpacker.decompress(blob[_LEFT_OUT.size :]) + base[len(base) - end :]
+    return (zlib.decompressobj(zdict=base) if base else zlib.decompressobj()).decompress(blob)
 
 
 def plain(texts: Sequence[str]) -> bytes:
