@@ -61,9 +61,8 @@ def _read(connection: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, S
 
 
 def read_prompts(connection: Connection, groups: Sequence[int]) -> dict[int, list[str]]:
-    """Group id -> system message and request, the first two of its texts: a database that was upgraded to the first
-    schema has a third."""
-    return {id: json.loads(data)[:2] for id, data in _unpacked(connection, groups, PromptText.c.texts).items()}
+    """Group id -> system message and request."""
+    return {id: json.loads(data) for id, data in _unpacked(connection, groups, PromptText.c.texts).items()}
 
 
 def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]) -> dict[int, bytes]:

@@ -35,7 +35,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
-REVISION = "0013"
+REVISION = "0014"
 """Of these tables (islands.migrations)."""
 METADATA = MetaData()
 ESCAPED = "\ue000"
@@ -133,19 +133,16 @@ ScorerChange = define(
     column("problem_id", BigId, ForeignKey("problems.id")),
     column("before", String(64), nullable=True),
     column("after", String(64)),
-    column("rescored", Boolean),
     column("created", Double),
     Index("ix_scorer_changes_problem", "problem_id"),
 )
 
 PolicyVersion = define(
     "policy_versions",
-    "What produced a rollout: weights at an address, trained from a parent version or given from outside.",
+    "What produced a rollout.",
     column("id", BigId, primary_key=True),
     column("run_id", BigId, ForeignKey("runs.id")),
     column("version", String(400)),
-    column("address", ModelText),
-    column("parent_id", BigId, ForeignKey("policy_versions.id"), nullable=True),
     column("created", Double),
     UniqueConstraint("run_id", "version"),
 )
@@ -173,11 +170,11 @@ PromptGroup = define(
     column("stream", BigInteger),
     column("seed", BigInteger),
     column("temperature", Double),
-    column("top_p", Double, server_default="1"),
+    column("top_p", Double),
     column("sampling_seconds", Double),
     column("scoring_seconds", Double),
     column("created", Double),
-    # the sums, with defaults for databases that had none
+    # the sums, which are written once the answers are placed
     column("given", BigInteger, server_default="0"),
     column("born", BigInteger, server_default="0"),
     column("repeats", BigInteger, server_default="0"),

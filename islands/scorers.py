@@ -29,7 +29,7 @@ def set_fingerprint(problem_id: int, fingerprint: str, tx: Transaction) -> None:
 def record_scorer_change(problem_id: int, before: str | None, after: str, tx: Transaction) -> None:
     """Put a change on record; the problem has the new fingerprint."""
     set_fingerprint(problem_id, after, tx)
-    values = dict(problem_id=problem_id, before=before, after=after, rescored=False, created=time.time())
+    values = dict(problem_id=problem_id, before=before, after=after, created=time.time())
     tx.connection.execute(insert(ScorerChange).values(**values))
 
 

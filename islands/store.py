@@ -415,7 +415,7 @@ class Store:
         query = select(PolicyVersion.c.id).where(PolicyVersion.c.run_id == run_id, PolicyVersion.c.version == version)
         id: int | None = tx.connection.execute(query).scalar()
         if id is None:
-            row = dict(run_id=run_id, version=version, address="", created=time.time())
+            row = dict(run_id=run_id, version=version, created=time.time())
             id = tx.connection.execute(insert(PolicyVersion).values(**row).returning(PolicyVersion.c.id)).scalar_one()
         self._policy_ids[key] = id
         tx.on_end(lambda: None, lambda: self._forget_policy(key))

@@ -75,9 +75,9 @@ class ProblemRecord:
     dimensions: the features that span the archive's grid, None until the first valid candidate has settled them
     best, best_fitness: the fittest stored candidate that did not fail, None while there is none
     solved_sequence: sequence of the group that solved it
-    fingerprint: of what scores it; None for a run from before these were kept
-    metrics: the objectives in their order, with directions, scales and the seed's values; of a run from before these
-        were kept its rewards
+    fingerprint: of what scores it
+    metrics: the objectives in their order, with directions, scales and the seed's values; plain rewards before the
+        search of the problem begins
     """
 
     id: int
