@@ -3,9 +3,7 @@ Exact both ways."""
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -67,8 +65,3 @@ def pack(data: bytes, base: bytes | None = None) -> bytes:
 def unpack(blob: bytes, base: bytes | None = None) -> bytes:
     """The data that was packed on this base."""
     return (zlib.decompressobj(zdict=base) if base else zlib.decompressobj()).decompress(blob)
-
-
-def plain(texts: Sequence[str]) -> bytes:
-    """Texts as a JSON list."""
-    return json.dumps(list(texts)).encode()

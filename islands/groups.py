@@ -14,11 +14,10 @@ from sqlalchemy import Column, Connection, Row, Select, select, tuple_
 
 from islands.blobs import unpack, unpack_floats, unpack_ids
 from islands.history import COLUMNS, PAGE, from_row, read_pages, read_summaries, summaries
-from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
+from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store
 from islands.types import CandidateSummary
-from problems.types import Prompt, ScoredAnswer, ScoredGroup, ScoredRollout
-from problems.types import Rollout as RolloutRecord
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 _BATCH = 2000
 
@@ -28,7 +27,7 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
     found: dict[int, ScoredGroup] = {}
     wanted = sorted(set(sequences))
     for start in range(0, len(wanted), PAGE):
-        query = _groups(run_id).where(PromptGroup.c.sequence.in_(wanted[start : start + PAGE]))
+        query = _groups(run_id).where(PromptGroups.c.sequence.in_(wanted[start : start + PAGE]))
         found |= {group.sequence: group for _, group in read_pages(store, query, -1, None, _read)}
     missing = [sequence for sequence in wanted if sequence not in found]
     if missing:
@@ -38,9 +37,9 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
 
 def _groups(run_id: int) -> Select[Any]:
     return (
-        select(PromptGroup, PolicyVersion.c.version)
-        .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-        .where(PromptGroup.c.run_id == run_id)
+        select(PromptGroups, PolicyVersions.c.version)
+        .join(PolicyVersions, PolicyVersions.c.id == PromptGroups.c.policy_version_id)
+        .where(PromptGroups.c.run_id == run_id)
     )
 
 
@@ -62,15 +61,15 @@ def _read(connection: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, S
 
 def read_prompts(connection: Connection, groups: Sequence[int]) -> dict[int, list[str]]:
     """Group id -> system message and request."""
-    return {id: json.loads(data) for id, data in _unpacked(connection, groups, PromptText.c.texts).items()}
+    return {id: json.loads(data) for id, data in _unpacked(connection, groups, PromptTexts.c.texts).items()}
 
 
 def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]) -> dict[int, bytes]:
     """What a packed column of prompts holds, by group id."""
-    query = select(PromptText.c.group_id, PromptText.c.base, column.label("blob"))
-    packed = {row.group_id: row for row in connection.execute(query.where(PromptText.c.group_id.in_(groups)))}
+    query = select(PromptTexts.c.group_id, PromptTexts.c.base, column.label("blob"))
+    packed = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(groups)))}
     missing = {row.base for row in packed.values()} - packed.keys() - {None}
-    bases = {row.group_id: row for row in connection.execute(query.where(PromptText.c.group_id.in_(missing)))}
+    bases = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(missing)))}
     of = {id: unpack(row.blob) for id, row in (packed | bases).items() if row.base is None}
     return {id: of[id] if row.base is None else unpack(row.blob, of[row.base]) for id, row in packed.items()}
 
@@ -78,23 +77,23 @@ def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]
 def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
     """Rollouts with their answers, by group id."""
     ids = [row.id for row in groups]
-    prompts = {id: unpack_ids(ids) for id, ids in _unpacked(connection, ids, PromptText.c.token_ids).items()}
+    prompts = {id: unpack_ids(ids) for id, ids in _unpacked(connection, ids, PromptTexts.c.token_ids).items()}
     answers: dict[int, list[ScoredAnswer]] = {}
     links = (
-        select(Answer.c.rollout_id, Answer.c.seconds, Candidate.c.identity, *COLUMNS)
-        .join(Candidate, Candidate.c.id == Answer.c.candidate_id)
-        .join(Rollout, Rollout.c.id == Answer.c.rollout_id)
-        .where(Rollout.c.group_id.in_(ids))
-        .order_by(Answer.c.rollout_id, Answer.c.position)
+        select(AnswerLinks.c.rollout_id, AnswerLinks.c.seconds, Candidates.c.identity, *COLUMNS)
+        .join(Candidates, Candidates.c.id == AnswerLinks.c.candidate_id)
+        .join(Rollouts, Rollouts.c.id == AnswerLinks.c.rollout_id)
+        .where(Rollouts.c.group_id.in_(ids))
+        .order_by(AnswerLinks.c.rollout_id, AnswerLinks.c.position)
     )
     for rollout, seconds, identity, *columns in connection.execute(links):
         held = from_row(columns)
         answer = ScoredAnswer(held.text, bytes(identity), held.score, seconds, held.id)
         answers.setdefault(rollout, []).append(answer)
     found: dict[int, list[ScoredRollout]] = {}
-    samples = select(*Rollout.c).where(Rollout.c.group_id.in_(ids)).order_by(Rollout.c.group_id, Rollout.c.position)
+    samples = select(*Rollouts.c).where(Rollouts.c.group_id.in_(ids)).order_by(Rollouts.c.group_id, Rollouts.c.position)
     for row in connection.execute(samples):
-        record = RolloutRecord(
+        record = Rollout(
             row.text, unpack_ids(row.token_ids), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
         )
         scored = ScoredRollout(record, tuple(answers.get(row.id, ())), row.format_error)
@@ -130,7 +129,7 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
     Lists inside a rollout go by answer. `tokens` adds token ids and behaviour log-probabilities, which a trainer needs
     and which make most of the size.
     """
-    rows = store.rows(select(Problem.c.id, Problem.c.address).where(Problem.c.run_id == run_id))
+    rows = store.rows(select(Problems.c.id, Problems.c.address).where(Problems.c.run_id == run_id))
     addresses = {row.id: row.address for row in rows}
     for id, group in read_groups(store, run_id):
         yield {
@@ -177,11 +176,11 @@ def _export(scored: ScoredRollout, tokens: bool) -> dict[str, Any]:
 
 def children(store: Store, problem_id: int, *, upto: int | None = None) -> Iterator[CandidateSummary]:
     """Every distinct candidate of a problem in the order in which they were stored, up to the group `upto`."""
-    place = (Candidate.c.sequence, Candidate.c.id)
+    place = (Candidates.c.sequence, Candidates.c.id)
     fields = ("id", "sequence", "parent", "inspirations", "rewards", "fitness", "error", "iteration")
-    query = summaries(*fields).where(Candidate.c.problem_id == problem_id).order_by(*place).limit(_BATCH)
+    query = summaries(*fields).where(Candidates.c.problem_id == problem_id).order_by(*place).limit(_BATCH)
     if upto is not None:  # seeds have -1
-        query = query.where(Candidate.c.sequence <= upto)
+        query = query.where(Candidates.c.sequence <= upto)
     page = read_summaries(store, query)
     while page:
         yield from page

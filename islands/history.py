@@ -10,47 +10,46 @@ from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, bindparam, func, select
 
-from islands.schema import Answer, Migration, Problem, PromptGroup, Rollout, head_of
-from islands.schema import Candidate as CandidateRow
+from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, Rollouts, head_of
 from islands.store import Store
 from islands.types import Candidate, CandidateSummary
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 PAGE = 100
 """Groups that are read at once."""
 COLUMNS = (
-    CandidateRow.c.id,
-    CandidateRow.c.text,
-    CandidateRow.c.rewards,
-    CandidateRow.c.fitness,
-    CandidateRow.c.features,
-    CandidateRow.c.feedback,
-    CandidateRow.c.error,
-    CandidateRow.c.generation,
-    CandidateRow.c.island,
-    CandidateRow.c.parent_id,
-    CandidateRow.c.own_values,
+    Candidates.c.id,
+    Candidates.c.text,
+    Candidates.c.rewards,
+    Candidates.c.fitness,
+    Candidates.c.features,
+    Candidates.c.feedback,
+    Candidates.c.error,
+    Candidates.c.generation,
+    Candidates.c.island,
+    Candidates.c.parent_id,
+    Candidates.c.own_values,
 )
 
 
 _OF_CANDIDATES = ("id", "fitness", "rewards", "error", "text", "generation", "sequence")
 _READ: dict[str, ColumnElement[Any]] = {
-    **{name: CandidateRow.c[name] for name in _OF_CANDIDATES},
-    "values": CandidateRow.c.own_values,
-    "parent": CandidateRow.c.parent_id,
-    "inspirations": PromptGroup.c.inspirations,
-    "run": Problem.c.run_id,
-    "problem": Problem.c.index,
-    "iteration": func.coalesce(PromptGroup.c.iteration, -1),
+    **{name: Candidates.c[name] for name in _OF_CANDIDATES},
+    "values": Candidates.c.own_values,
+    "parent": Candidates.c.parent_id,
+    "inspirations": PromptGroups.c.inspirations,
+    "run": Problems.c.run_id,
+    "problem": Problems.c.index,
+    "iteration": func.coalesce(PromptGroups.c.iteration, -1),
 }
 """The fields of a CandidateSummary."""
 
 
 def with_groups(query: Select[Any]) -> Select[Any]:
     """A query of candidates with the tables of their problems and groups; a seed has no group."""
-    query = query.join_from(CandidateRow, Problem, Problem.c.id == CandidateRow.c.problem_id)
-    return query.outerjoin(PromptGroup, PromptGroup.c.id == CandidateRow.c.group_id)
+    query = query.join_from(Candidates, Problems, Problems.c.id == Candidates.c.problem_id)
+    return query.outerjoin(PromptGroups, PromptGroups.c.id == Candidates.c.group_id)
 
 
 def summaries(*fields: str, head: int | None = None) -> Select[Any]:
@@ -75,7 +74,7 @@ def summary_of(row: Row[Any]) -> CandidateSummary:
 @cache
 def _by_ids(count: int) -> Select[Any]:
     """A query for `count` ids. One that expands its list at each execution costs half as much again."""
-    return select(*COLUMNS).where(CandidateRow.c.id.in_([bindparam(f"id{n}", type_=BigInteger) for n in range(count)]))
+    return select(*COLUMNS).where(Candidates.c.id.in_([bindparam(f"id{n}", type_=BigInteger) for n in range(count)]))
 
 
 def from_row(row: Sequence[Any]) -> Candidate:
@@ -161,15 +160,15 @@ class StoredGroup:
 
 
 _BORN = (
-    CandidateRow.c.id,
-    CandidateRow.c.identity,
-    CandidateRow.c.fitness,
-    CandidateRow.c.rewards,
-    CandidateRow.c.measures,
-    CandidateRow.c.generation,
-    CandidateRow.c.error,
-    CandidateRow.c.sequence,
-    CandidateRow.c.features,
+    Candidates.c.id,
+    Candidates.c.identity,
+    Candidates.c.fitness,
+    Candidates.c.rewards,
+    Candidates.c.measures,
+    Candidates.c.generation,
+    Candidates.c.error,
+    Candidates.c.sequence,
+    Candidates.c.features,
 )
 
 
@@ -177,35 +176,35 @@ def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
     """The rows of candidates that no group brought."""
     query = (
         select(*_BORN)
-        .where(CandidateRow.c.problem_id == problem_id, CandidateRow.c.sequence == -1)
-        .order_by(CandidateRow.c.id)
+        .where(Candidates.c.problem_id == problem_id, Candidates.c.sequence == -1)
+        .order_by(Candidates.c.id)
     )
     return list(store.rows(query))
 
 
 def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -> Iterator[StoredGroup]:
     """A problem's groups with after < sequence <= upto (None: all that are stored now), in order. Memory: one page."""
-    query = select(PromptGroup.c.sequence, PromptGroup.c.island, PromptGroup.c.parent_id)
+    query = select(PromptGroups.c.sequence, PromptGroups.c.island, PromptGroups.c.parent_id)
 
     def read(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredGroup]:
         groups = {row.sequence: StoredGroup(row.sequence, row.island, row.parent_id) for row in rows}
         _fill(connection, problem_id, groups)
         return list(groups.values())
 
-    return read_pages(store, query.where(PromptGroup.c.problem_id == problem_id), after, upto, read)
+    return read_pages(store, query.where(PromptGroups.c.problem_id == problem_id), after, upto, read)
 
 
 def read_pages(
     store: Store, query: Select[Any], after: int, upto: int | None,
-    read: Callable[[Connection, Sequence[Row[Any]]], list[T]],
-) -> Iterator[T]:  # fmt: skip
+    read: Callable[[Connection, Sequence[Row[Any]]], list[_T]],
+) -> Iterator[_T]:  # fmt: skip
     """What `read` makes of the groups that a query names, with after < sequence <= upto, in order, a page at a time."""
-    query = query.order_by(PromptGroup.c.sequence).limit(PAGE)
+    query = query.order_by(PromptGroups.c.sequence).limit(PAGE)
     if upto is not None:
-        query = query.where(PromptGroup.c.sequence <= upto)
+        query = query.where(PromptGroups.c.sequence <= upto)
     while True:
         with store.read() as connection:
-            rows = connection.execute(query.where(PromptGroup.c.sequence > after)).all()
+            rows = connection.execute(query.where(PromptGroups.c.sequence > after)).all()
             page = read(connection, rows) if rows else []
         yield from page
         if len(rows) < PAGE:
@@ -216,23 +215,23 @@ def read_pages(
 def _fill(connection: Connection, problem_id: int, groups: dict[int, StoredGroup]) -> None:
     first, last = min(groups), max(groups)
     answers = (
-        select(PromptGroup.c.sequence, Answer.c.candidate_id)
-        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
-        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
-        .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence.between(first, last))
-        .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
+        select(PromptGroups.c.sequence, AnswerLinks.c.candidate_id)
+        .join(Rollouts, Rollouts.c.group_id == PromptGroups.c.id)
+        .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
+        .where(PromptGroups.c.problem_id == problem_id, PromptGroups.c.sequence.between(first, last))
+        .order_by(PromptGroups.c.sequence, Rollouts.c.position, AnswerLinks.c.position)
     )
     for sequence, candidate in connection.execute(answers):
         groups[sequence].answers.append(candidate)
     born: Select[Any] = select(*_BORN).where(
-        CandidateRow.c.problem_id == problem_id, CandidateRow.c.sequence.between(first, last)
+        Candidates.c.problem_id == problem_id, Candidates.c.sequence.between(first, last)
     )
-    for row in connection.execute(born.order_by(CandidateRow.c.id)):
+    for row in connection.execute(born.order_by(Candidates.c.id)):
         groups[row.sequence].born[row.id] = row
     moves = (
-        select(Migration.c.sequence, Migration.c.source, Migration.c.target, Migration.c.candidate_id)
-        .where(Migration.c.problem_id == problem_id, Migration.c.sequence.between(first, last))
-        .order_by(Migration.c.id)
+        select(Migrations.c.sequence, Migrations.c.source, Migrations.c.target, Migrations.c.candidate_id)
+        .where(Migrations.c.problem_id == problem_id, Migrations.c.sequence.between(first, last))
+        .order_by(Migrations.c.id)
     )
     for at, source, target, migrant in connection.execute(moves):
         group = groups[at]

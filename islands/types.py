@@ -44,6 +44,11 @@ class RunRecord:
     updated: float
 
     @property
+    def listed_name(self) -> str:
+        """Its comparison's; its own for a single run."""
+        return self.comparison or self.name
+
+    @property
     def verifies(self) -> str | None:
         """The run that `evo verify` made this one for; None for a run of the user's."""
         return self.config.get("verifies")
@@ -185,18 +190,13 @@ NOTHING_SHOWN = Selection(None, (), ())
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one answer of a group went.
+    """The candidate that an answer of a group is.
 
-    cell: the cell it won on `island` (as "3-7"), None where it won none
-    replaced: the elite that had to leave for it
     improved: it is the problem's new best
     new: False for a repeat of a stored candidate
     """
 
     candidate: int
-    island: int
-    cell: str | None
-    replaced: int | None
     improved: bool
     new: bool
 

@@ -206,7 +206,7 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
 
 def _name(arm: Arm) -> str:
     """What a command calls the arm's runs together."""
-    return arm.runs[0].comparison or arm.runs[0].name
+    return arm.runs[0].listed_name
 
 
 def bounded(text: str, room: int) -> str:

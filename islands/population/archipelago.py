@@ -21,16 +21,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from islands.population.archive import GridArchive, cell_name
-from islands.population.columns import Columns
+from islands.population.columns import Columns, IndexedSet
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace, check_features, default_dimensions
-from islands.population.indexed_set import IndexedSet
 from islands.population.island import Island
 from problems.contract import Score
 from problems.types import ScoredAnswer
@@ -39,15 +37,6 @@ Move = tuple[int, int, int]
 """A copy from one island to another: (source, target, candidate)."""
 _COUNTED = 200
 """Members that the share of an island which migrates is taken of at most: it bounds a migration's cost."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The outcome of a candidate on an island; ordinals, and the cell's name."""
-
-    cell: str | None = None
-    replaced: int | None = None
-    improved: bool = False
 
 
 class Archipelago:
@@ -120,18 +109,17 @@ class Archipelago:
         except KeyError:
             raise ValueError(f"parent {parent} is not a candidate of this problem") from None
 
-    def seed(self, id: int) -> Entry:
-        """The newest candidate enters every island."""
+    def seed(self, id: int) -> bool:
+        """The newest candidate enters every island. Whether it is the new best."""
         ordinal = self.columns.ordinal(id)
         if self.columns.valid[ordinal]:
             self.observe(ordinal)
-        entries = [self.enter(ordinal, number) for number in range(len(self.islands))]
-        return Entry(entries[0].cell, entries[0].replaced, any(entry.improved for entry in entries))
+        return any([self.enter(ordinal, number) for number in range(len(self.islands))])
 
-    def add_group(self, island: int, parent: int | None, answers: Sequence[int], born: set[int]) -> list[Entry]:
-        """A stored group takes effect: one Entry per answer (candidate ids, rollout by rollout). `born` holds the ids
-        that the group brought; their first mention competes, every other one is a repeat."""
-        columns, entries, unborn = self.columns, list[Entry](), set(born)
+    def add_group(self, island: int, parent: int | None, answers: Sequence[int], born: set[int]) -> list[bool]:
+        """A stored group takes effect: whether each answer (candidate ids, rollout by rollout) is the new best. `born`
+        holds the ids that the group brought; their first mention competes, every other one is a repeat."""
+        columns, improved, unborn = self.columns, list[bool](), set(born)
         self.islands[island].generation += 1
         if parent is not None:
             self.islands[island].visit(columns.ordinal(parent))
@@ -141,10 +129,10 @@ class Archipelago:
                 unborn.discard(id)
                 if columns.valid[ordinal]:
                     self.observe(ordinal)
-                entries.append(self.enter(ordinal, island))
+                improved.append(self.enter(ordinal, island))
             else:
-                entries.append(self.repeat(ordinal, island))
-        return entries
+                improved.append(self.repeat(ordinal, island))
+        return improved
 
     def observe(self, ordinal: int) -> None:
         """Let the feature ranges hold a new valid candidate, and place the members again if a range grew."""
@@ -155,37 +143,38 @@ class Archipelago:
             self._move(lost, number, self._elite, self._ordinary)
             self._move(won, number, self._ordinary, self._elite)
 
-    def enter(self, ordinal: int, number: int, migrant: bool = False) -> Entry:
-        """A candidate arrives on an island that lacks it."""
+    def enter(self, ordinal: int, number: int, migrant: bool = False) -> bool:
+        """A candidate arrives on an island that lacks it. Whether it is the new best."""
         island = self.islands[number]
         if not self.columns.valid[ordinal]:
             if island.holds_valid:
-                return Entry()
+                return False
             self._join(ordinal, number, elite=False)
             if self.best is None:
                 self.best = ordinal
             self._enforce_cap((ordinal, number))
-            return Entry()
+            return False
         if not island.holds_valid:
             for failed in list(island.members):  # each was paid for when it joined
                 self._leave(failed, number)
-        change = island.archive.offer(ordinal)
-        if change.displaced is not None:
-            self._leave(change.displaced, number)
-        self._join(ordinal, number, elite=change.cell is not None)
+        won, displaced = island.archive.offer(ordinal)
+        if displaced is not None:
+            self._leave(displaced, number)
+        self._join(ordinal, number, elite=won)
         if migrant:
             island.migrants.add(ordinal)
         self.hall.offer(ordinal, number)
-        improved = self._improve(ordinal)
+        improved = self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]
+        if improved:
+            self.best = ordinal
         self._enforce_cap((ordinal, number))
-        cell = island.archive.cell_of(ordinal)
-        return Entry(cell_name(cell) if cell is not None else None, change.displaced, improved)
+        return improved
 
-    def repeat(self, ordinal: int, number: int) -> Entry:
-        """A stored candidate is found again by a group of this island."""
+    def repeat(self, ordinal: int, number: int) -> bool:
+        """A group of this island gave a stored candidate again. Whether it is the new best."""
         island = self.islands[number]
         if ordinal in island or not self.columns.valid[ordinal] or not island.archive.would_enter(ordinal):
-            return Entry()
+            return False
         return self.enter(ordinal, number)
 
     def planned_moves(self) -> list[Move] | None:
@@ -212,12 +201,6 @@ class Archipelago:
                 changes.append((number, cell_name(cell), archive.cells.get(cell)))
             archive.changed.clear()
         return changes
-
-    def _improve(self, ordinal: int) -> bool:
-        if self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]:
-            self.best = ordinal
-            return True
-        return False
 
     def _eviction_key(self, ordinal: int, number: int) -> _Key:
         return (bool(self.columns.valid[ordinal]), self.columns.fitness[ordinal], ordinal, number)

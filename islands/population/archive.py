@@ -1,32 +1,18 @@
 """An island's archive: which candidates are its elites, and the cell each of them holds.
 
-It answers `offer` with a Change and keeps the elites' reward vectors as a matrix, for the strategies that weigh them
-all at once. It knows nothing of databases or other islands.
+It keeps the elites' reward vectors as a matrix, for the strategies that weigh them all at once. It knows nothing of
+databases or other islands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from islands.population.columns import Columns
+from islands.population.columns import Columns, index_below
 from islands.population.features import Cell, FeatureSpace
-from islands.population.indexed_set import index_below
-
-
-@dataclass
-class Change:
-    """The effect of an offer.
-
-    cell: the cell won, None if the candidate did not enter
-    displaced: the occupant of that cell, which leaves the island
-    """
-
-    cell: Cell | None = None
-    displaced: int | None = None
 
 
 def cell_name(cell: Cell) -> str:
@@ -34,11 +20,13 @@ def cell_name(cell: Cell) -> str:
     return "-".join(map(str, cell))
 
 
-class Elites:
-    """Ordinals in cells, with their reward vectors in the rows of a matrix. O(1) put and take."""
+class GridArchive:
+    """MAP-Elites: the fittest candidate of each cell of feature space. Ordinals in cells, with their reward vectors in
+    the rows of a matrix. Offers, put and take cost O(1); a strictly fitter candidate wins a cell."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, space: FeatureSpace) -> None:
         self.columns = columns
+        self.space = space
         self.cells: dict[Cell, int] = {}
         self.changed: set[Cell] = set()
         self._cell_of: dict[int, Cell] = {}
@@ -84,28 +72,21 @@ class Elites:
         if ordinal in self._cell_of:
             self.take(ordinal)
 
-
-class GridArchive(Elites):
-    """MAP-Elites: the fittest candidate of each cell of feature space. Offers cost O(1); a strictly fitter one wins."""
-
-    def __init__(self, columns: Columns, space: FeatureSpace) -> None:
-        super().__init__(columns)
-        self.space = space
-
     def would_enter(self, ordinal: int) -> bool:
         """Whether `offer` would give it a cell; the ranges must hold its measures already."""
         occupant = self.cells.get(self.space.cell(self.columns.measures(ordinal)))
         return occupant is None or self.columns.fitness[ordinal] > self.columns.fitness[occupant]
 
-    def offer(self, ordinal: int) -> Change:
+    def offer(self, ordinal: int) -> tuple[bool, int | None]:
+        """Whether the candidate won its cell, and the occupant that leaves the island for it."""
         cell = self.space.cell(self.columns.measures(ordinal))
         occupant = self.cells.get(cell)
         if occupant is not None:
             if self.columns.fitness[ordinal] <= self.columns.fitness[occupant]:
-                return Change()
+                return False, None
             self.take(occupant)
         self.put(ordinal, cell)
-        return Change(cell, occupant)
+        return True, occupant
 
     def rescale(self, members: Iterable[int]) -> tuple[list[int], list[int]]:
         """Place all again after a range grew: each cell gets the first of `members`, which fall in fitness, the older

@@ -11,7 +11,7 @@ import numpy as np
 from islands import history
 from islands.history import CandidateReader
 from islands.population import selection
-from islands.population.archipelago import Archipelago, Entry
+from islands.population.archipelago import Archipelago
 from islands.population.archive import cell_name
 from islands.population.config import PopulationConfig
 from islands.population.sums import sum_group
@@ -84,14 +84,14 @@ class Population:
                 self._remember(id, answer, measured, generation, group.island, group.parent)
             stored, born = [self._archipelago.id_of(a.identity) for a in answers], set(ids)
             best = self._archipelago.best
-            entries = self._archipelago.add_group(group.island, group.parent, stored, born)
+            improved = self._archipelago.add_group(group.island, group.parent, stored, born)
             self._count_plateau(best)
             placements = []
-            for id, entry in zip(stored, entries, strict=True):
-                placements.append(self._placement(id, group.island, entry, id in born))
+            for id, is_best in zip(stored, improved, strict=True):
+                placements.append(Placement(id, is_best, id in born))
                 born.discard(id)
             parent = None if group.parent is None else self.candidate(group.parent)
-            rise = self._write_best(tx, entries)
+            rise = self._write_best(tx, any(improved))
             self.sums = sum_group(self.problem, group, parent, placements, rise)
             self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
             return placements
@@ -105,15 +105,15 @@ class Population:
                 raise RuntimeError(f"{self.problem.name}: a seed comes before the first group")
             known = self._archipelago.known(answer.identity)
             if known is not None:
-                return Placement(known, 0, None, None, False, False)
+                return Placement(known, False, False)
             self._check([answer.score])
             measures = self._archipelago.measure([answer])
             (id,) = self._writer.write_candidates(tx, [answer], measures, None, -1, 0, 0, None)
             self._remember(id, answer, measures[0], 0, 0, None)
             self._seeds += 1
-            entry = self._archipelago.seed(id)
-            self._write_best(tx, [entry])
-            return self._placement(id, 0, entry, True)
+            improved = self._archipelago.seed(id)
+            self._write_best(tx, improved)
+            return Placement(id, improved, True)
 
     def migrate_if_due(self, tx: Transaction) -> int:
         """Migrate once the busiest island is migration_interval generations past the last time; copies made. Belongs
@@ -321,11 +321,11 @@ class Population:
         cells = self._archipelago.changed_cells()
         return [(island, cell, None if ordinal is None else ids[ordinal]) for island, cell, ordinal in cells]
 
-    def _write_best(self, tx: Transaction, entries: Sequence[Entry]) -> tuple[int, float] | None:
-        """Write the problem's new best and its settled dimensions; the best, if one of these entries is it."""
+    def _write_best(self, tx: Transaction, improved: bool) -> tuple[int, float] | None:
+        """Write the problem's new best, if there is one, and its settled dimensions; the new best."""
         values: dict[str, Any] = {}
         rise = None
-        if any(entry.improved for entry in entries):
+        if improved:
             best = self.best
             assert best is not None
             rise = best[:2]
@@ -336,7 +336,3 @@ class Population:
         if values:
             self._writer.write_problem(tx, **values)
         return rise
-
-    def _placement(self, id: int, island: int, entry: Entry, new: bool) -> Placement:
-        replaced = None if entry.replaced is None else self._archipelago.columns.ids[entry.replaced]
-        return Placement(id, island, entry.cell, replaced, entry.improved, new)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from islands.population.archipelago import Archipelago
-from islands.population.indexed_set import index_below
+from islands.population.columns import index_below
 
 
 def climbs(population: Archipelago, number: int, ordinal: int, rng: np.random.Generator) -> bool:
