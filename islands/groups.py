@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Row, Select, select, tuple_
 
-from islands.blobs import unpack, unpack_floats, unpack_ids
+from islands.blobs import ids_of, unpack, unpack_floats
 from islands.history import COLUMNS, PAGE, from_row, read_pages, read_summaries, summaries
 from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store
@@ -77,7 +77,7 @@ def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]
 def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
     """Rollouts with their answers, by group id."""
     ids = [row.id for row in groups]
-    prompts = {id: unpack_ids(ids) for id, ids in _unpacked(connection, ids, PromptTexts.c.token_ids).items()}
+    prompts = {id: ids_of(data) for id, data in _unpacked(connection, ids, PromptTexts.c.token_ids).items()}
     answers: dict[int, list[ScoredAnswer]] = {}
     links = (
         select(AnswerLinks.c.rollout_id, AnswerLinks.c.seconds, Candidates.c.identity, *COLUMNS)
@@ -94,7 +94,7 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
     samples = select(*Rollouts.c).where(Rollouts.c.group_id.in_(ids)).order_by(Rollouts.c.group_id, Rollouts.c.position)
     for row in connection.execute(samples):
         record = Rollout(
-            row.text, unpack_ids(row.token_ids), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
+            row.text, ids_of(unpack(row.token_ids)), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
         )
         scored = ScoredRollout(record, tuple(answers.get(row.id, ())), row.format_error)
         found.setdefault(row.group_id, []).append(scored)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from islands.blobs import pack, pack_floats, pack_ids
+from islands.blobs import ids_to_bytes, pack, pack_floats
 from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store, Transaction
 from islands.types import GroupSums, ProblemRecord
@@ -53,7 +53,7 @@ class GroupWriter:
             created=time.time(),
         )  # fmt: skip
         group_id = tx.connection.execute(_GROUP, row).scalar_one()
-        prompt_ids = pack_ids(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
+        prompt_ids = ids_to_bytes(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
         texts = json.dumps([group.prompt.system, group.prompt.user]).encode()
         base, base_texts, base_ids = self._base or (None, None, None)
         packed = dict(texts=pack(texts, base_texts), token_ids=pack(prompt_ids, base_ids))
@@ -76,7 +76,7 @@ class GroupWriter:
         rollouts = [
             dict(
                 group_id=group_id, position=position, text=scored.rollout.text, finish=scored.rollout.finish,
-                token_ids=pack_ids(scored.rollout.token_ids), logprobs=pack_floats(scored.rollout.logprobs),
+                token_ids=pack(ids_to_bytes(scored.rollout.token_ids)), logprobs=pack_floats(scored.rollout.logprobs),
                 format_error=scored.format_error,
             )
             for position, scored in enumerate(group.rollouts)
