@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from evo.errors import BadInput
 from islands.comparisons import runs_named
-from islands.groups import Child, children
+from islands.groups import children
 from islands.history import CandidateReader
 from islands.store import Store
-from islands.types import NOTHING_SHOWN, Candidate, Selection
+from islands.types import NOTHING_SHOWN, Candidate, CandidateSummary, Selection
 from problems.contract import Problem
 from problems.objectives import Reward
 from problems.types import ScoredGroup
@@ -267,6 +267,6 @@ class StoredArchives:
             self._ended[problem] = list(last.values())
         return self._ended[problem]
 
-    def _valid(self, problem: int) -> list[Child]:
+    def _valid(self, problem: int) -> list[CandidateSummary]:
         rows = children(self._store, self._ids[self._problems[problem].name])
         return [row for row in rows if not row.failed]
