@@ -27,7 +27,6 @@ import numpy as np
 import yaml
 
 from problems.contract import BadAddress
-from vpo.hf.static_decoding import StaticDecoder
 
 PROMPT = "Write a Python function that returns the running maximum of a list of numbers."
 GAP = {"cpu": 1e-3, "cuda": 0.1}
@@ -154,65 +153,27 @@ LONG = 15.0
 
 
 async def policies(machine: Machine) -> dict[str, Any]:
-    """transformers, with CUDA graphs and with the loop: what it says of its samples is what its model says; tokens a
-    second by rows; four policies at once."""
-    policy, found, texts = plain(machine), dict[str, Any](), dict[str, list[str]]()
-    ways = {"graphs": StaticDecoder(policy.model, run_step) if machine.dry else policy._static, "loop": None}
+    """transformers: what it says of its samples is what its model says; tokens a second by rows."""
+    policy, found = plain(machine), dict[str, Any]()
     try:
-        for way, policy._static in ways.items():
-            rollouts = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
-            again = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
-            gap = distance([one.logprobs for one in rollouts], (await policy.logprobs(rollouts))[0])
-            found[f"{way}_gap_nats"] = check("sampled against recomputed", gap, GAP[machine.device])
-            texts[way] = [one.text for one in rollouts]
-            found[f"{way}_same_again"] = same(texts[way], [one.text for one in again])
-        found["same_text"] = same(*texts.values())
+        rollouts = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
+        again = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
+        gap = distance([one.logprobs for one in rollouts], (await policy.logprobs(rollouts))[0])
+        found["gap_nats"] = check("sampled against recomputed", gap, GAP[machine.device])
+        found["same_again"] = same([one.text for one in rollouts], [one.text for one in again])
         policy.stops, policy.max_tokens = frozenset(), min(machine.tokens, 64)  # all rows of one length
-        slow: set[str] = set()
         for rows in (1, 8) if machine.dry else (1, 32, 256, 2048):
-            for way in ways:
-                if way in slow:
-                    continue
-                policy._static = ways[way]
-                for seed in range(2):  # the first loads kernels and captures
-                    began = time.perf_counter()
-                    await policy.sample(prompts(1), rollouts=rows, answers=1, seed=seed)
-                    seconds = time.perf_counter() - began
-                    found[f"{way}_tokens_per_second_{rows}_call_{seed}"] = rows * policy.max_tokens / seconds
-                    keep(machine, "policies", found)
-                    if seconds > LONG:  # with more rows it would take the other stages' time
-                        slow.add(way)
-                        break
-        policy._static = ways["graphs"]
-        await _together(machine, policy, found)
-        return found | {"graphs_refused": ways["graphs"] is None or ways["graphs"].refused, "gpu_gib": gpu_memory()}
+            for seed in range(2):  # the first loads kernels
+                began = time.perf_counter()
+                await policy.sample(prompts(1), rollouts=rows, answers=1, seed=seed)
+                seconds = time.perf_counter() - began
+                found[f"tokens_per_second_{rows}_call_{seed}"] = rows * policy.max_tokens / seconds
+                keep(machine, "policies", found)
+            if seconds > LONG:  # with more rows it would take the other stages' time
+                break
+        return found | {"gpu_gib": gpu_memory()}
     finally:
         await policy.close()
-
-
-async def _together(machine: Machine, policy: Any, found: dict[str, Any]) -> None:
-    """Four policies of one process that capture and sample at once, as the arms of a comparison do."""
-    policies = [policy, *(plain(machine) for _ in range(3))]
-    for one in policies[1:]:
-        one.stops, one.max_tokens = policy.stops, policy.max_tokens
-        one._static = StaticDecoder(one.model, run_step) if machine.dry else one._static
-    found["together_failed_captures"] = 0
-    try:
-        for call, rows in enumerate((2, 4) if machine.dry else (40, 72, 136, 264, 264)):
-            began = time.perf_counter()
-            await asyncio.gather(*(one.sample(prompts(1), rollouts=rows, answers=1, seed=call) for one in policies))
-            seconds = time.perf_counter() - began
-            found[f"together_tokens_per_second_{rows}_call_{call}"] = 4 * rows * policy.max_tokens / seconds
-            found["together_failed_captures"] += sum(one._static._refusals for one in policies)
-            keep(machine, "policies", found)
-    finally:
-        for one in policies[1:]:
-            await one.close()
-
-
-def run_step(step: Callable[[], None]) -> Callable[[], None]:
-    step()  # in place of a graph on a CPU
-    return step
 
 
 async def sleep(machine: Machine) -> dict[str, Any]:

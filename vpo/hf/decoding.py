@@ -20,8 +20,7 @@ import torch
 
 from problems.contract import BadAddress
 from vpo.hf.cache import accepted, free_memory, leaving_order, state_bytes
-from vpo.hf.plain_rows import generate_rows
-from vpo.hf.shared_rows import SharedRows, compute_prompts
+from vpo.hf.rows import SharedRows, compute_prompts, generate_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -16,12 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import ComputedPrompts, DecodedRows, leaving_order
+from vpo.hf.cache import leaving_order
 from vpo.hf.decoding import State, find_decoding
-from vpo.hf.plain_rows import generate_rows
+from vpo.hf.rows import SharedRows, compute_prompts, generate_rows
 from vpo.hf.sampling import check_finite, draw, uniforms
-from vpo.hf.shared_rows import SharedRows, compute_prompts
-from vpo.hf.static_decoding import StaticDecoder
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
 if TYPE_CHECKING:
@@ -95,18 +93,16 @@ def sample_rows(
     seed: int,
     params: SamplingParams,
     cancelled: Callable[[], bool] = lambda: False,
-    static: StaticDecoder | None = None,
 ) -> list[SampledTokens]:
     """The draws of each request, in order.
 
     cancelled: asked before every step
-    static: decodes the batches, until it fails at one, which this engine's loop then decodes as all others after it
     Raises Stopped once `cancelled` says so, FloatingPointError on logits that are not finite.
     """
     results: list[SampledTokens | None] = [None] * len(requests)
     state = find_decoding(model).state
     for batch in batches(requests, params, shared=state == "shared"):
-        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled, static, state)
+        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled, state)
         for i, tokens in zip(batch, drawn, strict=True):
             results[i] = tokens
     return [result for result in results if result is not None]
@@ -148,7 +144,6 @@ def _decode_batch(
     seed: int,
     params: SamplingParams,
     cancelled: Callable[[], bool],
-    static: StaticDecoder | None,
     state: State,
 ) -> list[SampledTokens]:
     device, width = model.device, max(request.limit for request in requests)
@@ -158,63 +153,32 @@ def _decode_batch(
     distinct = {id(request.prompt): request.prompt for request in requests}
     numbers = {key: number for number, key in enumerate(distinct)}
     row = torch.tensor([numbers[id(request.prompt)] for request in requests], device=device)
-    prompts, found = list(distinct.values()), None
+    prompts, start = list(distinct.values()), grammar_of(named_prompt_format(model.config))
+    draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
 
     def check() -> None:
         if cancelled():
             raise Stopped
 
-    if static is not None and not static.refused:
-        sampling = params.temperature, params.top_p, params.stops
-        try:
-            found = static.decode(compute_prompts(model, prompts, row, params.pad), uniform, limit, sampling, check)
-        except (Stopped, FloatingPointError, torch.OutOfMemoryError):
-            static.release()
-            raise
-        except Exception as error:  # a foreign model can do anything that a graph cannot hold
-            static.refuse(error)
-    if found is None:
-        start = grammar_of(named_prompt_format(model.config))
-        draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
-        if state == "shared":
-            _decode_shared(model, compute_prompts(model, prompts, row, params.pad), draws, width, check)
-        else:
-            _decode_plain(model, prompts[0], draws, width, check, cached=state == "own")
-        found = draws.drawn
-    tokens, logprobs, length, stopped = found
-    ids, chosen, ends = tokens.to("cpu", torch.int32).numpy(), logprobs.cpu().numpy(), length.tolist()
-    return [
-        SampledTokens(ids[i, : ends[i]].copy(), chosen[i, : ends[i]].copy(), is_stopped)
-        for i, is_stopped in enumerate(stopped.tolist())
-    ]
+    if state == "shared":
+        _decode_shared(draws, SharedRows(model, compute_prompts(model, prompts, row, params.pad)), width, check)
+    else:
+
+        def take(logits: torch.Tensor) -> torch.Tensor | None:
+            check()
+            drawn = draws.take(logits)
+            return drawn if draws.running() else None
+
+        generate_rows(model, prompts[0], len(requests), width, take, cached=state == "own")
+    return draws.results()
 
 
-def _decode_plain(
-    model: PreTrainedModel,
-    prompt: npt.NDArray[np.int32],
-    draws: _Draws,
-    width: int,
-    check: Callable[[], None],
-    *,
-    cached: bool,
-) -> None:
-    def take(logits: torch.Tensor) -> torch.Tensor | None:
-        check()
-        drawn = draws.take(logits)
-        return drawn if draws.running() else None
-
-    generate_rows(model, prompt, len(draws.alive), width, take, cached=cached)
-
-
-def _decode_shared(
-    model: PreTrainedModel, computed: ComputedPrompts, draws: _Draws, width: int, check: Callable[[], None]
-) -> None:
-    """As StaticDecoder.decode, in buffers that grow."""
-    rows, every = SharedRows(model, computed), draws.every
+def _decode_shared(draws: _Draws, rows: SharedRows, width: int, check: Callable[[], None]) -> None:
+    """Draw until every row has ended. Raises FloatingPointError on logits that are not finite."""
     for done in range(1, width + 1):
         check()
         drawn = draws.take(rows.logits)
-        if done % every and done < width:
+        if done % draws.every and done < width:
             rows.step(drawn)
             continue
         left, count = draws.running(), len(draws.alive)
@@ -231,8 +195,7 @@ def _decode_shared(
 class _Draws:
     """What the rows of a batch have drawn.
 
-    drawn: by request; alive: (rows,) bool, which rows of the batch still run
-    every: steps between two looks at them
+    alive: (rows,) bool, which rows of the batch still run; every: steps between two looks at them
     """
 
     def __init__(
@@ -245,11 +208,11 @@ class _Draws:
         (count, width), device = uniform.shape, uniform.device
         self._uniform, self._limit, self._params, self._grammar = uniform, limit, params, grammar
         self._stops = torch.tensor(sorted(params.stops), dtype=torch.long, device=device)
-        tokens = torch.full((count, width), params.pad, dtype=torch.long, device=device)
-        stopped = torch.zeros(count, dtype=torch.bool, device=device)
-        self.drawn = DecodedRows(tokens, torch.zeros((count, width), device=device), torch.zeros_like(limit), stopped)
+        self._tokens = torch.full((count, width), params.pad, dtype=torch.long, device=device)
+        self._logprobs = torch.zeros((count, width), device=device)
+        self._length, self._stopped = torch.zeros_like(limit), torch.zeros(count, dtype=torch.bool, device=device)
         self._place = torch.arange(count, device=device)  # of the rows in the batch, whose request each is
-        self._step, self.alive = 0, ~stopped
+        self._step, self.alive = 0, ~self._stopped
         self.every = _LOOK_EVERY.get(device.type, 1)
 
     def take(self, logits: torch.Tensor) -> torch.Tensor:
@@ -261,10 +224,10 @@ class _Draws:
         tokens, values = draw(logits, uniform, params.temperature, params.top_p, checked=checked)
         if grammar is not None:
             grammar.advance(tokens)
-        self.drawn.tokens[place, step], self.drawn.logprobs[place, step] = tokens, values
-        self.drawn.length[place] += self.alive
+        self._tokens[place, step], self._logprobs[place, step] = tokens, values
+        self._length[place] += self.alive
         stopping = self.alive & torch.isin(tokens, self._stops)
-        self.drawn.stopped[place] |= stopping
+        self._stopped[place] |= stopping
         self._step = step + 1
         self.alive = self.alive & ~stopping & (self._step < self._limit[place])
         return tokens
@@ -272,7 +235,7 @@ class _Draws:
     def running(self) -> int:
         """How many rows still run. Raises FloatingPointError if their logits were not finite."""
         if self.every > 1:
-            check_finite(self.drawn.logprobs)
+            check_finite(self._logprobs)
         return int(self.alive.sum())
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -280,3 +243,11 @@ class _Draws:
         self._place, self.alive = self._place[rows], self.alive[rows]
         if self._grammar is not None:
             self._grammar.keep(rows)
+
+    def results(self) -> list[SampledTokens]:
+        """By request."""
+        ids, chosen = self._tokens.to("cpu", torch.int32).numpy(), self._logprobs.cpu().numpy()
+        ends = zip(self._length.tolist(), self._stopped.tolist(), strict=True)
+        return [
+            SampledTokens(ids[i, :end].copy(), chosen[i, :end].copy(), stopped) for i, (end, stopped) in enumerate(ends)
+        ]

@@ -31,8 +31,8 @@ ENTRY_POINTS = "evo.policies"
 TRANSFORMERS = "transformers"
 """The kind of an address without one."""
 BUILT_IN = {
-    "embedded": "vpo.hf.load:load_transformers",
-    TRANSFORMERS: "vpo.hf.load:load_transformers",
+    "embedded": "vpo.hf.policy:load_transformers",
+    TRANSFORMERS: "vpo.hf.policy:load_transformers",
     "vllm": "vpo.servers.vllm:load_vllm",
     "openai": "vpo.servers.policy:load_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
