@@ -158,7 +158,7 @@ async def policies(machine: Machine) -> dict[str, Any]:
     try:
         rollouts = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
         again = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
-        gap = distance([one.logprobs for one in rollouts], (await policy.logprobs(rollouts))[0])
+        gap = distance([one.logprobs for one in rollouts], await policy.logprobs(rollouts))
         found["gap_nats"] = check("sampled against recomputed", gap, GAP[machine.device])
         found["same_again"] = same([one.text for one in rollouts], [one.text for one in again])
         policy.stops, policy.max_tokens = frozenset(), min(machine.tokens, 64)  # all rows of one length
@@ -172,25 +172,6 @@ async def policies(machine: Machine) -> dict[str, Any]:
             if seconds > LONG:  # with more rows it would take the other stages' time
                 break
         return found | {"gpu_gib": gpu_memory()}
-    finally:
-        await policy.close()
-
-
-async def sleep(machine: Machine) -> dict[str, Any]:
-    """The GPU's memory while something else has its turn, and the samples after it."""
-    policy = load(machine.vllm("&sleep=on"), machine)
-    try:
-        before = flat(await policy.sample(prompts(2), rollouts=4, answers=1, seed=0))
-        awake, began = gpu_memory(), time.perf_counter()
-        asleep = await policy.between(gpu_memory)
-        seconds = time.perf_counter() - began
-        gap = distance([one.logprobs for one in before], (await policy.logprobs(before))[0])
-        after = flat(await policy.sample(prompts(2), rollouts=4, answers=1, seed=0))
-        found = {"awake_gib": awake, "asleep_gib": asleep, "sleep_and_wake_seconds": seconds}
-        if not machine.dry and not asleep < 0.5 * awake:
-            raise AssertionError(f"asleep the engine holds {asleep:.1f} of {awake:.1f} GiB")
-        found["same_text"] = same([one.text for one in before], [one.text for one in after])
-        return found | {"gap_nats": check("after waking", gap, GAP[machine.device])}
     finally:
         await policy.close()
 
@@ -330,11 +311,14 @@ def colocated(machine: Machine) -> dict[str, Any]:
     from islands.training import training_steps
 
     policy, db = machine.model, f"sqlite:///{machine.out}/colocated.db"
+    train: dict[str, Any] = {"method": "vpo"}
     if importlib.util.find_spec("vllm") is not None and not machine.dry:
-        policy = machine.vllm()
+        policy, train["lora_rank"] = machine.vllm("&lora_rank=16"), 16
+    file = machine.out / "colocated.yaml"
+    file.write_text(yaml.safe_dump({"train": train}), encoding="utf-8")
     size = ["--limit", "1", "--iterations", "4"] if machine.dry else ["--limit", "8", "--iterations", "24"]
     known = evo(["show", "colocated", "--db", db], check=False).returncode == 0
-    asked = ["run", "programs:easy", "--policy", policy, "--train", "vpo", "--name", "colocated", *size]
+    asked = ["run", "programs:easy", "--policy", policy, "--config", str(file), "--name", "colocated", *size]
     asked += ["--train-every", "2" if machine.dry else "16", "--rollouts", "4", "--answers", "2"]
     asked += ["--max-new-tokens", str(2 * machine.tokens)]
     # a model of random weights scores nothing, which ends with 1
@@ -440,12 +424,12 @@ def programs(machine: Machine) -> dict[str, Any]:
 
 
 async def served(machine: Machine) -> dict[str, Any]:
-    """bench/served.py: vLLM beside transformers: agreement, speed, new weights and adapters."""
+    """bench/served.py: vLLM beside transformers: agreement, speed and adapters."""
     from bench.served import PARTS
 
     options = machine.vllm().partition("?")[2]
     found: dict[str, Any] = {name: await part(machine.model, options) for name, part in PARTS.items()}
-    for update in (*found["weights"], *found["adapters"]):
+    for update in found["adapters"]:
         gap = check("after new weights", update["off_by"]["mean"], GAP[machine.device])
         if not update["moved_by"]["mean"] > gap:
             raise AssertionError("the weights that were sent changed nothing")
@@ -470,7 +454,7 @@ def doctor(machine: Machine) -> dict[str, Any]:
     return {one["check"]: one["message"] for one in found["checks"]}
 
 
-ALL = doctor, policies, trainer, diverged, lessons, operator, programs, sleep, served, trl, colocated
+ALL = doctor, policies, trainer, diverged, lessons, operator, programs, served, trl, colocated
 STAGES: dict[str, Callable[[Machine], Any]] = {one.__name__: one for one in ALL}
 
 

@@ -136,14 +136,10 @@ class TransformersPolicy(Policy):
         await self.between(load)
         self.version = version
 
-    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities of these rollouts' tokens under the current sampling weights, in nats, by plain passes
         of the model in its sampling precision and with its sampling attention."""
-
-        def work() -> list[npt.NDArray[np.float32]]:
-            return [self._logprobs(rollout) for rollout in rollouts]
-
-        return [await self.between(work)]
+        return await self.between(lambda: [self._logprobs(rollout) for rollout in rollouts])
 
     @torch.inference_mode()
     def _logprobs(self, rollout: Rollout) -> npt.NDArray[np.float32]:

@@ -138,11 +138,10 @@ class Server:
                 raise
         return reply
 
-    async def post(self, path: str, body: dict[str, Any], *, root: bool = False) -> str:
-        """What another route answers. root: not below the API's path. Raises openai.APIError."""
+    async def post(self, path: str, body: dict[str, Any]) -> str:
+        """What another route answers. Raises openai.APIError."""
         client = self._client.with_options(timeout=POST_SECONDS, max_retries=1)
-        base = self.endpoint.url.removesuffix("/v1") if root else ""
-        return await client.post(base + path, body=body, cast_to=str)
+        return await client.post(path, body=body, cast_to=str)
 
     async def close(self) -> None:
         await self._client.close()
