@@ -2,8 +2,7 @@
 
 Rows of one call share a batch as far as memory allows, each with its own copy of its prompt's state. Rows that have
 ended leave the batch once there are enough of them, so stragglers decode in a small batch. What a row draws does not
-depend on its batch (vpo.hf.sampling). A model for which that is not right (vpo.hf.decoding) is decoded by its own
-`generate`, one prompt at a time.
+depend on its batch (vpo.hf.sampling).
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import numpy.typing as npt
 import torch
 
 from vpo.hf.cache import leaving_order
-from vpo.hf.decoding import State, find_decoding
-from vpo.hf.rows import SharedRows, compute_prompts, generate_rows
+from vpo.hf.rows import SharedRows, compute_prompts
 from vpo.hf.sampling import check_finite, draw, uniforms
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
@@ -100,36 +98,29 @@ def sample_rows(
     Raises Stopped once `cancelled` says so, FloatingPointError on logits that are not finite.
     """
     results: list[SampledTokens | None] = [None] * len(requests)
-    state = find_decoding(model).state
-    for batch in batches(requests, params, shared=state == "shared"):
-        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled, state)
+    for batch in batches(requests, params):
+        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled)
         for i, tokens in zip(batch, drawn, strict=True):
             results[i] = tokens
     return [result for result in results if result is not None]
 
 
-def batches(requests: Sequence[SampleRequest], params: SamplingParams, *, shared: bool = True) -> Iterator[list[int]]:
-    """Indices of the requests of each batch: long prompts together, groups unbroken if they fit.
-
-    shared: each prompt is computed once; else once a row, and a batch has one prompt
-    """
+def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterator[list[int]]:
+    """Indices of the requests of each batch: long prompts together, groups unbroken if they fit."""
     prompts = [request.prompt for request in requests]
     order = sorted(range(len(requests)), key=lambda i: -len(prompts[i]))  # stable: a group's requests stay together
     batch: list[int] = []
     begun: set[int] = set()  # prompts of the batch
     longest = columns = 0  # columns of the batch's prompts, longest first; columns of a row with its answer
     for i in order:
-        length, wanted = len(prompts[i]), len(prompts[i]) + requests[i].limit
+        wanted = len(prompts[i]) + requests[i].limit
         full = len(batch) >= params.rows or max(columns, wanted) * (len(batch) + 1) > params.cells
-        if shared:
-            crowded = id(prompts[i]) not in begun and longest * (len(begun) + 1) > params.prompt_cells
-        else:
-            crowded = id(prompts[i]) not in begun or length * (len(batch) + 1) > params.prompt_cells
+        crowded = id(prompts[i]) not in begun and longest * (len(begun) + 1) > params.prompt_cells
         if batch and (full or crowded):
             yield batch
             batch, begun, columns = [], set(), 0
         if not batch:
-            longest = length
+            longest = len(prompts[i])
         batch.append(i)
         begun.add(id(prompts[i]))
         columns = max(columns, wanted)
@@ -144,7 +135,6 @@ def _decode_batch(
     seed: int,
     params: SamplingParams,
     cancelled: Callable[[], bool],
-    state: State,
 ) -> list[SampledTokens]:
     device, width = model.device, max(request.limit for request in requests)
     limit = torch.tensor([request.limit for request in requests], device=device)
@@ -156,27 +146,10 @@ def _decode_batch(
     prompts, start = list(distinct.values()), grammar_of(named_prompt_format(model.config))
     draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
 
-    def check() -> None:
+    rows = SharedRows(model, compute_prompts(model, prompts, row, params.pad))
+    for done in range(1, width + 1):
         if cancelled():
             raise Stopped
-
-    if state == "shared":
-        _decode_shared(draws, SharedRows(model, compute_prompts(model, prompts, row, params.pad)), width, check)
-    else:
-
-        def take(logits: torch.Tensor) -> torch.Tensor | None:
-            check()
-            drawn = draws.take(logits)
-            return drawn if draws.running() else None
-
-        generate_rows(model, prompts[0], len(requests), width, take, cached=state == "own")
-    return draws.results()
-
-
-def _decode_shared(draws: _Draws, rows: SharedRows, width: int, check: Callable[[], None]) -> None:
-    """Draw until every row has ended. Raises FloatingPointError on logits that are not finite."""
-    for done in range(1, width + 1):
-        check()
         drawn = draws.take(rows.logits)
         if done % draws.every and done < width:
             rows.step(drawn)
@@ -190,6 +163,7 @@ def _decode_shared(draws: _Draws, rows: SharedRows, width: int, check: Callable[
             draws.keep(kept)
             drawn = drawn[kept]
         rows.step(drawn)
+    return draws.results()
 
 
 class _Draws:

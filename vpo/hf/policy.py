@@ -17,7 +17,7 @@ import torch
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.cache import free_memory, leave_cudnn_attention
-from vpo.hf.decoding import find_decoding, refusal
+from vpo.hf.decoding import refusal, try_decoding
 from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, sample_rows
 from vpo.hf.sampling import mask_forbidden
 from vpo.languages.contract import DIALECT_KEY
@@ -83,7 +83,7 @@ class TransformersPolicy(Policy):
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
-        self._decoding = find_decoding(model)
+        self._decoding = try_decoding(model)
         # on a GPU memory alone decides
         self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < _SMALL else 256
 
@@ -259,8 +259,6 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
                 raise refusal(name, "an encoder reads the prompt and another model writes, so it is no causal model")
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
             model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
-            if getattr(model.config, "rescale_every", 0):  # RWKV halves its weights where it samples; they are saved so
-                model.config.rescale_every = 0
             form = address.common.format
             if form is None and adapters and named_prompt_format(model.config) == CHAT:
                 form = trained_format(adapters[-1])
