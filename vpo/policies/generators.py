@@ -13,11 +13,6 @@ from problems.types import Prompt
 from vpo.policies.mutation import edit_block, mutate_answer
 from vpo.policies.prompt_formats import TUNED
 
-_NUMBER = re.compile(r"(?<![\w.])\d{1,6}(?:\.\d{1,6})?(?![\w.])")
-_VARIANT = re.compile(r"(?m)^_variant = \d+\n?")
-_BLOCK_START = re.compile(r"(?m)^[^\n\w]*EVOLVE-BLOCK-START.*$")
-_BLOCK_END = re.compile(r"(?m)^(?=[^\n\w]*EVOLVE-BLOCK-END)")
-
 Generator = Callable[[Prompt, str, int, int], list[str]]
 """(prompt, answer format, m, random bits) -> m answers. Prompt.shown has the answers to change."""
 
@@ -57,21 +52,8 @@ def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     return [edit_block(parent, mutants[0])] if form == "diff" else mutants
 
 
-def vary(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
-    """The cheapest new answers, for benchmarks and dry runs: one number of the parent changed, and a `_variant` line
-    that makes every program a new one.
-
-    Valid Python stays valid. Routes get one move changed, texts one word.
-    """
-    parent = _parent_of(prompt)
-    if form == "diff":
-        return [edit_block(parent, _vary_program(parent, bits))]
-    change = {"route": _mutate_route, "text": _vary_text, "tagged": _vary_text}.get(form, _vary_program)
-    return [change(parent, _mix(bits, i)) for i in range(answers)]
-
-
 GENERATORS: dict[str, Generator | TokenGenerator] = {
-    **{"mutate": mutate, "random-route": random_route, "vary": vary, "echo": echo},
+    **{"mutate": mutate, "random-route": random_route, "echo": echo},
     "tuned": TokenGenerator(TUNED, lambda prompt, answers, rollout: prompt.user.splitlines()[rollout]),
 }
 
@@ -93,32 +75,6 @@ def _mutate_route(parent: str, bits: int) -> str:
         return _route(bits)
     place = bits % len(moves)
     return moves[:place] + "UDLR"[bits >> 10 & 3] + moves[place + (bits >> 12 & 1) :]
-
-
-def _vary_program(parent: str, bits: int) -> str:
-    """Nothing outside of the evolve block changes."""
-    code = _VARIANT.sub("", parent)
-    end = _BLOCK_END.search(code)
-    head, tail = (
-        (code[: end.start()], code[end.start() :]) if end else (code.rstrip() + "\n" if code.strip() else "", "")
-    )
-    begin = _BLOCK_START.search(head)
-    if numbers := list(_NUMBER.finditer(head, begin.end() if begin else 0)):
-        number = numbers[bits % len(numbers)]
-        head = head[: number.start()] + _other_number(number[0], bits >> 16) + head[number.end() :]
-    return f"{head}_variant = {bits >> 64 & (1 << 62) - 1}\n{tail}"
-
-
-def _other_number(written: str, bits: int) -> str:
-    if "." in written:
-        return repr(round(float(written) * (0.5, 0.9, 1.1, 2.0)[bits & 3] + (bits >> 2 & 7) / 1000, 6))
-    return str(max(0, int(written) + (-1, 1, 2, -2)[bits & 3]))
-
-
-def _vary_text(parent: str, bits: int) -> str:
-    words = parent.split(" ")
-    words[bits % len(words)] = f"w{bits >> 64 & (1 << 40) - 1:x}"
-    return " ".join(words)
 
 
 def _mix(bits: int, i: int) -> int:

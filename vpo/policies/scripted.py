@@ -7,9 +7,9 @@
     scripted:fixed=FILE    answers from a file
     scripted:NAME          an installed entry point of the group "evo.generators" (Generator or TokenGenerator of
                            vpo.policies.generators)
-    scripted:vary  scripted:echo  scripted:broken   for benchmarks, dry runs and tests
+    scripted:echo  scripted:broken    for dry runs and tests
 
-Options follow a question mark: `latency=SECONDS` sleeps in every call; `broken?after=N` answers N calls (as `vary`
+Options follow a question mark: `latency=SECONDS` sleeps in every call; `broken?after=N` answers N calls (as `mutate`
 does) before it fails.
 
 They answer in the form that the prompt asks for (a chain's tags, code blocks, edit blocks), draw from a hash of
@@ -37,7 +37,7 @@ from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt, Rollout
 from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
-from vpo.policies.generators import GENERATORS, Generator, TokenGenerator, vary
+from vpo.policies.generators import GENERATORS, Generator, TokenGenerator, mutate
 from vpo.policies.prompt_formats import CHAT, TUNED
 
 ENTRY_POINTS = "evo.generators"
@@ -109,7 +109,7 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     if name.startswith("fixed=") and name != "fixed=":
         generator = _fixed(_read_answers(user_path(name.removeprefix("fixed="))))
     elif name in GENERATORS or name == "broken":
-        generator = GENERATORS.get(name, vary)
+        generator = GENERATORS.get(name, mutate)
     else:
         installed = find_entry_points(ENTRY_POINTS)
         if name not in installed:
