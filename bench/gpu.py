@@ -223,7 +223,7 @@ def diverged(machine: Machine) -> dict[str, Any]:
     from transformers import AutoModelForCausalLM
 
     from vpo.training.config import TrainConfig
-    from vpo.training.optimizer import make_trainable
+    from vpo.training.model import make_trainable
 
     any_kernel = [getattr(SDPBackend, name) for name in ("CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")]
     kernels = {kernel.name: [kernel] for kernel in any_kernel} | {"default": any_kernel}

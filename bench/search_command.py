@@ -54,9 +54,9 @@ class Mutant(InstantAuthor):
 def ours(arguments: list[str]) -> None:
     """`evo ARGUMENTS` with the instant author as scripted:mutate."""
     from evo.cli import main
-    from vpo.policies import generators
+    from vpo.policies import scripted
 
-    generators.GENERATORS["mutate"] = lambda prompt, form, answers, bits: [change_number(prompt.shown[0])] * answers
+    scripted.GENERATORS["mutate"] = lambda prompt, form, answers, bits: [change_number(prompt.shown[0])] * answers
     main(arguments)
 
 

@@ -119,8 +119,8 @@ async def speed(model: str, options: str) -> dict[str, Any]:
 async def adapters(model: str, options: str) -> list[dict[str, Any]]:
     import torch
 
-    from vpo.training.adapters import merge_adapter, save_adapter, with_adapter
     from vpo.training.config import LoraSettings
+    from vpo.training.model import merge_adapter, save_adapter, with_adapter
 
     policy: Any = load_policy(f"vllm:{model}?{options}&lora_rank=8", max_tokens=32)
     local: Any = load_policy(model, dtype="float32")

@@ -187,8 +187,8 @@ async def _change_weights(policy: TrainablePolicy, version: str) -> None:
     if policy.traits.weights == "model":
         await policy.update({name: tensor * 0.5 for name, tensor in model.state_dict().items()}, version)
         return
-    from vpo.training.adapters import save_adapter, with_adapter
     from vpo.training.config import LoraSettings
+    from vpo.training.model import save_adapter, with_adapter
 
     adapted = with_adapter(model, LoraSettings(lora_rank=4), seed=0)
     for name, weight in adapted.named_parameters():

@@ -144,7 +144,7 @@ class CoLocated(Learner):
         if self.policy.traits.weights != "adapter":
             await self.policy.update(await self.policy.between(self.trainer.weights), version)
             return
-        from vpo.training.adapters import save_adapter
+        from vpo.training.model import save_adapter
 
         folder = Path(temp_dirs.make("adapter"))
         try:

@@ -22,21 +22,20 @@ from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped,
 from vpo.hf.sampling import mask_forbidden
 from vpo.languages.contract import DIALECT_KEY
 from vpo.policies.address import PolicyAddress, PolicySettings
-from vpo.policies.checkpoint import check_checkpoint, find_base, load_adapter, trained_format, without_bars
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
+from vpo.policies.checkpoint import check_checkpoint, find_base, fingerprint, load_adapter, trained_format, without_bars
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, ResultT
 from vpo.policies.encoding import (
     context_of,
     decode_rollout,
     default_limit,
-    encode_prompt,
     end_tokens,
     grammar_of,
     named_prompt_format,
     own_temperature,
     read_prompt_format,
     remaining_tokens,
+    tokenize_prompt,
 )
-from vpo.policies.fingerprint import fingerprint
 from vpo.policies.prompt_formats import CHAT
 
 _SMALL = 20_000_000
@@ -114,7 +113,7 @@ class TransformersPolicy(Policy):
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
             self.model = None  # type: ignore[assignment]  # a closed policy is not used again
 
-    async def between(self, work: Callable[[], T]) -> T:
+    async def between(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` in the worker, so that it and sampling take turns."""
         if self._closing.is_set():
             raise PolicyUnavailable(f"{self.version} is closed")
@@ -158,7 +157,7 @@ class TransformersPolicy(Policy):
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
-        return encode_prompt(self.tokenizer, self.prompt_format, prompt)
+        return tokenize_prompt(self.tokenizer, self.prompt_format, prompt)
 
     def _sample(
         self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event

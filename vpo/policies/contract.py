@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 
 class PolicyUnavailable(Exception):
@@ -121,7 +121,7 @@ class TrainablePolicy(Policy, Protocol):
     def learner(self) -> PreTrainedModel:
         """A model of its own with the weights that this policy was loaded with, for a trainer to keep and to change."""
 
-    async def between(self, work: Callable[[], T]) -> T:
+    async def between(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` where sampling runs."""
 
     async def update(self, weights: Mapping[str, torch.Tensor] | Path, version: str) -> None:

@@ -57,7 +57,7 @@ def context_of(config: PreTrainedConfig) -> int:
     return int(getattr(config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
 
 
-def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
+def tokenize_prompt(tokenizer: PreTrainedTokenizerBase, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
     """The prompt's token ids (P,), as the model is conditioned on them."""
     if prompt_format != "chat":
         # the space before an answer: a token of its own to some tokenizers, which policies were trained with

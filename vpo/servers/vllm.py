@@ -40,8 +40,8 @@ from problems.address import user_path
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress, PolicySettings, parse_address
-from vpo.policies.checkpoint import find_base, without_bars
-from vpo.policies.contract import LocalPolicy, PolicyUnavailable, T, TrainablePolicy
+from vpo.policies.checkpoint import find_base, fingerprint, only_cached, without_bars
+from vpo.policies.contract import LocalPolicy, PolicyUnavailable, ResultT, TrainablePolicy
 from vpo.policies.encoding import (
     check_prompt_format,
     context_of,
@@ -50,12 +50,18 @@ from vpo.policies.encoding import (
     named_prompt_format,
     own_temperature,
 )
-from vpo.policies.fingerprint import fingerprint
-from vpo.policies.hub import only_cached
 from vpo.servers.address import Endpoint, VllmOptions, make_endpoint, split_model
-from vpo.servers.client import TOKENS_PATH, Capabilities, Server, ServerUnavailable, TokenText, as_unavailable, message
+from vpo.servers.client import (
+    TOKENS_PATH,
+    Capabilities,
+    Server,
+    ServerUnavailable,
+    TokenText,
+    as_unavailable,
+    message,
+    probe_server,
+)
 from vpo.servers.policy import ServedPolicy
-from vpo.servers.probe import probe_server
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -216,7 +222,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         assert isinstance(policy, LocalPolicy)
         return policy.model
 
-    async def between(self, work: Callable[[], T]) -> T:
+    async def between(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` in a thread. Whoever samples sees to it that nothing is sampled meanwhile
         (evo.search.sampler.Sampler.between)."""
         if self._closed:

@@ -32,8 +32,8 @@ from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePol
 from vpo.policies.registry import load_policy
 from vpo.servers.address import VllmOptions
 from vpo.servers.vllm import VllmPolicy, serve_arguments
-from vpo.training.adapters import merge_adapter, save_adapter, with_adapter
 from vpo.training.config import LoraSettings
+from vpo.training.model import merge_adapter, save_adapter, with_adapter
 
 pytest.importorskip("peft", reason="peft is not installed: pip install -e '.[lora]'")
 from support.vllm_server import VllmServer, vllm_server  # noqa: E402

@@ -329,12 +329,6 @@ def test_settings_that_make_no_sense_are_refused(changes) -> None:
         config_of(**changes)
 
 
-def test_stored_settings_may_name_what_is_a_constant_now() -> None:
-    left = {"aggregation": "token", "clip_low": 0.2, "clip_high": 0.2, "grad_clip": 1.0, "epochs": 1}
-    left |= {"minibatches": 1, "lora_targets": [], "shared_prefix": None}
-    assert config_of(**left) == PLAIN
-
-
 def test_a_micro_batch_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = random_groups(tiny_model())
     expected = trainer_of(tiny_model())
