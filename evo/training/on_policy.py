@@ -24,9 +24,9 @@ from evo.training.loop import GroupSource, TrainingBatch, TrainingStatus
 from islands.types import Candidate
 from problems.address import name_few
 from problems.contract import Problem
+from problems.identity import kept
 from problems.scoring import Scorer
 from problems.types import ScoredGroup
-from vpo.metrics import kept
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.examples import Goal

@@ -31,10 +31,9 @@ BY_NAME = {
     "problems/custom/": "a function of the caller",
     "evo/api/arguments.py": "numbers of numpy",
     "vpo/hf/": "configurations of transformers, which differ by model",
-    "vpo/servers/vllm.py": "torch's types by name",
     "vpo/policies/encoding.py": "configurations of transformers",
-    "vpo/policies/fingerprint.py": "a private field of transformers",
-    "vpo/training/": "models of torch, peft and FSDP",
+    "vpo/policies/checkpoint.py": "a private field of transformers",
+    "vpo/training/": "models of torch and peft",
     "islands/engine.py": "errors of database drivers",
     "islands/lock.py": "locks that a system may lack",
     # syntax trees, whose nodes have different fields

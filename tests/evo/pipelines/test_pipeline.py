@@ -246,7 +246,7 @@ def test_an_edited_scorer_is_refused_and_never_stands_beside_its_own_results(her
     written(
         s="search: {problems: [jobs.py], iterations: 3, policy: 'scripted:mutate'}",
         c="compare: {problems: [jobs.py], iterations: 3, seeds: 1, baselines: [], processes: 1, "
-        "arms: {a: 'scripted:mutate', b: 'scripted:vary'}}",
+        "arms: {a: 'scripted:mutate', b: 'scripted:mutate'}}",
         page="report: {run: '${c}'}",
     )
     assert summary(capsys)[0] == 0
@@ -270,7 +270,7 @@ def test_an_edited_scorer_is_refused_and_never_stands_beside_its_own_results(her
 def test_a_deleted_run_of_a_comparison_is_searched_again_and_its_readers_are_refused(here, capsys):
     written(
         c="compare: {problems: [maze:test], limit: 2, iterations: 3, seeds: 1, baselines: [], processes: 1, "
-        "arms: {a: 'scripted:mutate', b: 'scripted:vary'}}",
+        "arms: {a: 'scripted:mutate', b: 'scripted:mutate'}}",
         page="report: {run: '${c}'}",
     )
     assert summary(capsys)[0] == 0
