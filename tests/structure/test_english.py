@@ -41,7 +41,7 @@ ROOMS = (
     "evo/api", "evo/checks", "evo/config", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
     "evo/cli", "evo/cluster", "evo/comparison", "evo/monitor", "evo/pipelines", "evo/report",
     "evo/runs", "evo/stats", "evo/training", "evo/tui", "evo/ui", "vpo/training",
-    "problems/custom", "problems/maze", "problems/openevolve", "evo/plugins/maths",
+    "problems/custom", "problems/maze", "problems/openevolve",
     "evo/plugins/text_tasks", "problems", "vpo",
 )  # fmt: skip
 """Folders whose docstrings are plain, without their subfolders."""
