@@ -40,7 +40,7 @@ class TableAct:
             console.print(f"  {line}", soft_wrap=True, markup=False)
         console.print(command, style="dim", soft_wrap=True, markup=False)
         saved, parts = fits.begin_fit(table, settings, None, {"commit": source_commit(), "command": command})
-        ended = fits.run_fit(saved, parts, fits.FOLDER / f"{saved.name}.json", lambda fit: False)
+        ended = fits.run_fit(saved, parts, fits.FITS_FOLDER / f"{saved.name}.json", lambda fit: False)
         best = ended.recommended
         print_fit(console, ended, best)
         formula = f"period = {best.text() if best else 'unknown'}"
