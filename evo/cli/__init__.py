@@ -79,7 +79,8 @@ class LazyGroup(click.Group):
         with _one_blas_thread():
             if cmd_name in COMMANDS:
                 module = importlib.import_module(COMMANDS[cmd_name][0])
-                command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
+                plain = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+                command = getattr(module, f"{cmd_name}_command", None) or getattr(module, plain)
             else:
                 command = load_entry_point(_installed()[cmd_name], f"evo {cmd_name}")
         if not gc.isenabled():  # main disabled it; imported objects are never garbage, so they are not scanned
