@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -187,23 +187,20 @@ class Finding:
     level: "ok", "finding" (something to fix: exit code 1), "note" (worth knowing), or "skipped" (with the reason)
     summary: one line
     details: further lines
-    figures: measurements, as JSON
     """
 
     check: str
     level: Level
     summary: str
     details: tuple[str, ...] = ()
-    figures: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        plain = {"check": self.check, "level": self.level, "message": self.summary}
-        return {**plain, "details": list(self.details), "figures": dict(self.figures)}
+        return {"check": self.check, "level": self.level, "message": self.summary, "details": list(self.details)}
 
 
 def _maker(level: Level) -> Callable[..., Finding]:
-    def make(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
-        return Finding(check, level, summary, tuple(details), figures)
+    def make(check: str, summary: str, details: Iterable[str] = ()) -> Finding:
+        return Finding(check, level, summary, tuple(details))
 
     return make
 
