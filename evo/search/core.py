@@ -16,8 +16,7 @@ from evo.config.run import RunConfig
 from evo.provenance import describe_machine
 from evo.search.iteration import Iteration, draft
 from evo.search.operators import WINDOW, FreshShare, Operator, Operators
-from evo.search.problem_run import ProblemRun
-from evo.search.schedule import Schedule, window_of
+from evo.search.problem_run import ProblemRun, Schedule, window_of
 from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus, remedy_of_repeats
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.groups import read_groups

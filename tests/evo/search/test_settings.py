@@ -16,7 +16,7 @@ from evo.search.defaults import (
     workers,
 )
 from evo.search.operators import Operator, Operators
-from evo.search.schedule import WindowSize, window_of
+from evo.search.problem_run import WindowSize, window_of
 from vpo.policies.contract import PolicyTraits
 
 
