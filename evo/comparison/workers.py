@@ -20,7 +20,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from evo.config.run import RunConfig
 from evo.encoding import print_warnings_plainly
@@ -41,6 +41,28 @@ from vpo.policies.prompt_formats import is_token_format
 
 SeedBatch = Sequence[str]
 """The runs of one seed, by name, which are searched together."""
+
+
+class SearchRunner(Protocol):
+    """What searches the runs of a comparison: this process, its workers, or a cluster (evo.cluster). Used once, in the
+    order of these calls.
+
+    stopping: why it begins no further run; None while it does
+    """
+
+    stopping: Stop | None
+
+    async def prepare(self, configs: Sequence[RunConfig]) -> None:
+        """Load the problems and policies of these runs. Raises their errors."""
+
+    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
+        """Search the stored runs, each to its end."""
+
+    def interrupt(self, stop: Stop) -> None:
+        """Finish and commit the iterations in flight, then end; begin no further run."""
+
+    async def close(self) -> None:
+        """Release everything."""
 
 
 class Runner:
@@ -201,7 +223,7 @@ def _end(worker: subprocess.Popen[str]) -> None:
     worker.stdout.close()
 
 
-def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
+def runner_for(configs: Sequence[RunConfig], processes: int | None) -> SearchRunner:
     """A runner with the requested number of processes, or with several if every policy is small and on the CPU; else
     this process only, in which all searches of a policy share one engine."""
     settings = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
