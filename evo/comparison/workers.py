@@ -31,7 +31,7 @@ from evo.runs.resume import relaunch
 from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators
 from evo.search.resources import Resources, policy_key
 from evo.search.sampler import cancel_all
-from evo.search.stop import INTERRUPTED, Stop
+from evo.search.stop import INTERRUPT, Stop
 from islands.errors import DatabaseUnavailable
 from problems.child_process import python_path
 from problems.scoring import Scorer, cores
@@ -173,7 +173,7 @@ class Workers:
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
             if any(answer.done() and answer.exception() for answer in waiting):
-                self.interrupt(INTERRUPTED)
+                self.interrupt(INTERRUPT)
             await asyncio.wait(waiting)
         except asyncio.CancelledError:
             self._signal(CANCEL)
@@ -268,10 +268,10 @@ async def _obey(answers: IO[str]) -> None:
         for line in sys.stdin:
             loop.call_soon_threadsafe(orders.put_nowait, json.loads(line))
         loop.call_soon_threadsafe(orders.put_nowait, None)
-        loop.call_soon_threadsafe(runner.interrupt, INTERRUPTED)
+        loop.call_soon_threadsafe(runner.interrupt, INTERRUPT)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, runner.interrupt, INTERRUPTED)
+        loop.add_signal_handler(number, runner.interrupt, INTERRUPT)
     loop.add_signal_handler(CANCEL, working.cancel)
     threading.Thread(target=read, daemon=True).start()
     while (order := await orders.get()) is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from evo.config.run import RunConfig
 from evo.provenance import describe_machine
 from evo.search.iteration import Iteration, draft
-from evo.search.operators import WINDOW, FreshShare, Operator, Operators
+from evo.search.operators import COUNTED_GROUPS, FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun, Schedule, window_of
 from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus, remedy_of_repeats
 from evo.search.stop import SOLVED, Stop, StopReason
@@ -163,7 +163,7 @@ class SearchCore:
         """After a resume: what was learned about operators, repeats and numbers, from the stored groups. They are read
         only if the settings need them."""
         if any(operator.prompt.fresh == "auto" for operator in self.operators.all):
-            self.fresh_share.recall(repeats_by_group(self.store, self.run_id, WINDOW + self.size.groups))
+            self.fresh_share.recall(repeats_by_group(self.store, self.run_id, COUNTED_GROUPS + self.size.groups))
         if self.operators.learns or any(problem_run.tuned for problem_run in self.problem_runs):
             by_id = {problem_run.record.id: problem_run for problem_run in self.problem_runs}
             for _, group in read_groups(self.store, self.run_id):

@@ -18,8 +18,8 @@ from evo.errors import SearchFailed, database_lost
 from evo.search.core import SearchCore
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampler
-from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
-from evo.search.window import Failed, Lost, Ready, Window
+from evo.search.stop import FINISHED, INTERRUPT, Stop, StopReason
+from evo.search.window import FailedIteration, LostIteration, ReadyIteration, Window
 from islands.errors import DatabaseUnavailable, RunBusy
 from problems.contract import ScorerFault
 from problems.scoring import Scorer
@@ -131,26 +131,26 @@ class SearchLoop:
         started = time.perf_counter()
         with core.store.begin() as transaction:
             while len(committed) < _GROUPS_PER_TRANSACTION and (leaving := window.ready()) is not None:
-                if isinstance(leaving, Failed) and committed:
+                if isinstance(leaving, FailedIteration) and committed:
                     break  # groups before the fault are kept
                 window.pop(leaving)
                 problem_run = leaving.iteration.problem_run
                 match leaving:
-                    case Ready(_, group) if not problem_run.failed:
+                    case ReadyIteration(_, group) if not problem_run.failed:
                         group, _ = core.tell(problem_run, group, transaction)
                         committed.append((problem_run, group))
-                    case Ready():
+                    case ReadyIteration():
                         pass  # after a fault of its scorer nothing of a problem counts
-                    case Lost(_, answered):
+                    case LostIteration(_, answered):
                         self._dropped += answered
-                    case Failed(_, PromptTooLong() as fault):
+                    case FailedIteration(_, PromptTooLong() as fault):
                         problem_run.fail(str(fault), core.store, transaction, StopReason.TOO_LONG)
-                    case Failed(_, ScorerFault() as fault):
+                    case FailedIteration(_, ScorerFault() as fault):
                         problem_run.fail(str(fault), core.store, transaction)
-                    case Failed(_, PolicyUnavailable() as fault):
+                    case FailedIteration(_, PolicyUnavailable() as fault):
                         self._fault = self._fault or fault
-                        self.interrupt(INTERRUPTED)
-                    case Failed(_, fault):
+                        self.interrupt(INTERRUPT)
+                    case FailedIteration(_, fault):
                         raise fault
                 self._ask_while_there_is_room()
             core.write_metrics_if_due(transaction, self.scorer.queued)

@@ -29,7 +29,7 @@ STREAM = 7
 """Sets the draws of the bandit apart from those of the population."""
 BACKOFF = (15.0, 600.0)
 """Seconds for which an operator that does not respond is left alone: doubling from the first to the second."""
-WINDOW = 16
+COUNTED_GROUPS = 16
 """Groups of a problem and operator that count for its share of fresh prompts, of each kind of parent: its last ones."""
 
 
@@ -176,7 +176,7 @@ class FreshShare:
     def __init__(self) -> None:
         self._waiting: deque[Repeats] = deque()
         self._counted: defaultdict[tuple[int, int, ParentKind], deque[tuple[int, int]]] = defaultdict(
-            lambda: deque(maxlen=WINDOW)
+            lambda: deque(maxlen=COUNTED_GROUPS)
         )
 
     def recall(self, groups: Iterable[Repeats]) -> None:

@@ -25,7 +25,7 @@ from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 
 @dataclass(frozen=True)
-class Ready:
+class ReadyIteration:
     """An iteration that is back with its scored group."""
 
     iteration: Iteration
@@ -33,7 +33,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedIteration:
     """An iteration whose policy, scorer or prompt failed."""
 
     iteration: Iteration
@@ -41,12 +41,15 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostIteration:
     """An iteration that was dropped, or is of no use behind one that was. answered: whether its answers are lost with
     it"""
 
     iteration: Iteration
     answered: bool
+
+
+Leaving = ReadyIteration | FailedIteration | LostIteration
 
 
 class Window:
@@ -99,23 +102,25 @@ class Window:
         iteration.problem_run.uncommitted.add(iteration.number)
         self._flying.append(iteration)
 
-    def ready(self) -> Ready | Failed | Lost | None:
+    def ready(self) -> Leaving | None:
         """What leaves next, if it is back or was dropped by an interrupt. It stays until `pop`."""
         iteration = next((iteration for iteration in self._leaving() if iteration.group.done()), None)
         if iteration is None:
             return None
         if iteration.group.cancelled():
-            return Lost(iteration, answered=False)
+            return LostIteration(iteration, answered=False)
         if (fault := iteration.group.exception()) is not None:
-            return Failed(iteration, fault)
-        return Lost(iteration, answered=True) if self._gap else Ready(iteration, iteration.group.result())
+            return FailedIteration(iteration, fault)
+        if self._gap:
+            return LostIteration(iteration, answered=True)
+        return ReadyIteration(iteration, iteration.group.result())
 
-    def pop(self, leaving: Ready | Failed | Lost) -> None:
+    def pop(self, leaving: Leaving) -> None:
         """Let it leave. Behind one that is lost go those that are of no use without it."""
         iteration = leaving.iteration
         iteration.problem_run.uncommitted.discard(iteration.number)
         self._flying.remove(iteration)
-        if isinstance(leaving, Lost) and self.in_row:
+        if isinstance(leaving, LostIteration) and self.in_row:
             self._gap = True
             for behind in self:
                 behind.group.cancel()

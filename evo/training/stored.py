@@ -48,7 +48,7 @@ from vpo.training.examples import group_advantages
 
 SILENT, FOREIGN = "without log-probabilities", "of another tokenizer"
 TOO_LONG, SPREADLESS = "longer than the policy's context", "without spread"
-REMEDY = {
+_REMEDY = {
     CHAINS: "learn from them by " + ", ".join(name for name, method in METHODS.items() if method.chain),
     ONE_ROLLOUT: "search with --rollouts 4 or more",
     NUCLEUS: "their log-probabilities leave out the other tokens; search with --top-p 1",
@@ -139,7 +139,7 @@ class StoredSource(GroupSource):
 
 
 Source = TypeVar("Source", bound=StoredSource)
-Place = tuple[int, TraceRow]
+_TracePlace = tuple[int, TraceRow]
 
 
 def open_stored(
@@ -201,7 +201,7 @@ class StoredGroups(StoredSource):
 
     def __init__(self, run: TrainRun, runs: Sequence[StoredRun]) -> None:
         """The groups that can teach the method of `run`, as far as their rows show."""
-        left_out, self.places, where = Counter[str](), list[Place](), ", ".join(source.name for source in runs)
+        left_out, self.places, where = Counter[str](), list[_TracePlace](), ", ".join(source.name for source in runs)
         for number, source in enumerate(runs):
             choice = GroupChoice(source.run.id, source.upto, run.answers, METHODS[run.method].chain)
             rows = choice.rows(source.store)
@@ -282,7 +282,7 @@ class StoredGroups(StoredSource):
             f"out: {status.reasons}.",
         ]
 
-    def of_step(self, step: int) -> list[Place]:
+    def of_step(self, step: int) -> list[_TracePlace]:
         """The groups of a step, at most `prompts`. A step belongs to one pass only."""
         number, within = divmod(step, self._steps_a_pass)
         order = self._order  # which another thread may change
@@ -304,7 +304,7 @@ class StoredGroups(StoredSource):
                 usable.append(group)
         return batch
 
-    def _groups(self, places: Sequence[Place]) -> list[ScoredGroup]:
+    def _groups(self, places: Sequence[_TracePlace]) -> list[ScoredGroup]:
         """In this order. Raises BadInput if one is missing."""
         groups: dict[tuple[int, int], ScoredGroup] = {}
         for number in sorted({run for run, _ in places}):
@@ -328,7 +328,7 @@ def _nothing_taught(
     details = evidence or {}
     reasons = ", ".join(f"{count:,} {reason}{details.get(reason, '')}" for reason, count in left_out.most_common())
     alone = next(iter(left_out)) if len(left_out) == 1 else ""
-    remedy = f"; {REMEDY[alone]}" if alone in REMEDY else ""
+    remedy = f"; {_REMEDY[alone]}" if alone in _REMEDY else ""
     return f"none of the {left_out.total():,} {groups} can teach {learner}: {reasons}{remedy}"
 
 
