@@ -153,7 +153,7 @@ class Subject:
         return max((one.fitness for one in best), default=0.0)
 
     def _change(self, parents: Sequence[str], count: int, seen: set[str], rng: random.Random) -> list[Outcome]:
-        """Scores at most so many changes of the parents that were not seen, which are seen then."""
+        """Scores at most `count` changes of the parents that were not seen, and adds them to those."""
         texts = [self.problem.canonical(self._mutant(rng.choice(parents), parents, rng)) for _ in range(count)]
         new = [text for text in dict.fromkeys(texts) if text not in seen]
         seen.update(new)

@@ -1,4 +1,4 @@
-"""`evo demo`: two trained policies search the same mazes, and are asked for trade-offs that nobody named before."""
+"""`evo demo`: two trained policies search the same mazes, and are asked for trade-offs that were not named before."""
 
 from __future__ import annotations
 

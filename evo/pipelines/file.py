@@ -83,7 +83,7 @@ def find_references(kind: str, values: Mapping[str, Any], source: str, earlier: 
     """Names of the stages that a stage's validated, plain settings refer to, each once.
 
     earlier: kinds of the stages before this one, by name
-    Raises BadInput for a reference where none is possible, or to the wrong stage.
+    Raises BadInput for a reference in another key, or to the wrong stage.
     """
     found: dict[str, None] = {}
     for key, text in _strings(values, ""):

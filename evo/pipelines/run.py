@@ -5,7 +5,7 @@ done is not done again. DIR/pipeline.json holds what each stage was begun with, 
 
 The inputs of a stage in addition to its settings (scorers, weights, stored runs, files) have fingerprints: those by
 which a run knows its scorer and a policy its version; of a stored run they change with its iterations. A stage whose
-inputs are others now is refused, since its results would stand beside results of those.
+inputs have changed is refused, since its results would be mixed with results of the new ones.
 """
 
 from __future__ import annotations
