@@ -179,10 +179,6 @@ class RunConfig(SamplingConfig):
         None,
         description=f"{WEIGHTS} {SPREAD}: search for all weights alike; the set of best answers is the result.",
     )
-    mixing: Literal["bandit", "turns"] = Field(
-        "bandit",
-        description="How a search chooses between policies A,B; bandit: by recent progress; turns: each in its turn.",
-    )
 
     iterations: Count | None = Field(
         None, description="Iterations per problem; default 100, or an OpenEvolve config's."
