@@ -179,10 +179,6 @@ class RunConfig(SamplingConfig):
         None,
         description=f"{WEIGHTS} {SPREAD}: search for all weights alike; the set of best answers is the result.",
     )
-    mixing: Literal["bandit", "turns"] = Field(
-        "bandit",
-        description="How a search chooses between policies A,B; bandit: by recent progress; turns: each in its turn.",
-    )
 
     iterations: Count | None = Field(
         None, description="Iterations per problem; default 100, or an OpenEvolve config's."
@@ -315,16 +311,9 @@ def load_config(path: str | RunConfig | None, overrides: Mapping[str, Any]) -> R
 
 
 def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration as the database holds it, ready to be validated; see complete_trainer. Existing runs keep
-    their original defaults: without a pareto_by their pareto goes by fitness."""
-    train, population = values.get("train"), dict(values.get("population") or {})
-    if population.get("strategy") in ("auto", "pareto"):
-        population.setdefault("pareto_by", "fitness")
-    return {
-        **values,
-        "population": population,
-        **({"train": complete_trainer(train)} if train else {}),
-    }
+    """A run's configuration as the database holds it, ready to be validated; see complete_trainer."""
+    train = values.get("train")
+    return {**values, "train": complete_trainer(train)} if train else dict(values)
 
 
 class EvaluateConfig(SamplingConfig):

@@ -275,8 +275,8 @@ def test_programs_and_text_tasks_are_solved_by_all_rewards_under_any_weights():
         assert heavy.score("").fitness == 0 or heavy.score("").fitness < heavy.target
 
 
-def test_rules_formulas_and_maths_are_judged_by_the_generic_copy():
-    for address in ("rules:jobshop/0", "formula:small/0", "maths:heilbronn_triangle"):
+def test_rules_and_formulas_are_judged_by_the_generic_copy():
+    for address in ("rules:jobshop/0", "formula:small/0"):
         (problem,) = resolve(address)
         first = problem.objectives[0]
         heavy = problem.weighted({first: 1})
@@ -284,7 +284,6 @@ def test_rules_formulas_and_maths_are_judged_by_the_generic_copy():
         assert heavy.score_seed().fitness == seed.rewards[0] and heavy.score_seed().values == seed.values
         assert heavy.statement() != problem.statement() and heavy.best_known is None
         assert heavy.fingerprint() != problem.fingerprint()
-    assert "decides" not in heavy.statement() and heavy.target == pytest.approx(1.0)
 
 
 def test_an_object_of_a_third_party_with_methods_of_its_own():
