@@ -112,7 +112,7 @@ def versions_used(store: Store, run_id: int) -> list[VersionUse]:
 
 
 CHAINS, ONE_ROLLOUT = "chains of several answers", "with one rollout or none"
-COLD = "sampled at temperature 0, or imported"
+COLD = "sampled at temperature 0"
 NUCLEUS = "sampled at top-p below 1"
 
 

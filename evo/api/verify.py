@@ -30,7 +30,6 @@ from evo.search.status import describe_usage
 from evo.stats import mean_interval
 from islands.comparisons import runs_named
 from islands.history import CandidateReader
-from islands.openevolve import POLICY as IMPORTED
 from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
@@ -118,7 +117,7 @@ def verify_run(
             runs[TUNED] = _search(f"{name}-tuned{tag}", tuned, db, driver(), command)
         except BadInput as error:
             notes.append(f"no {TUNED}: {error}")
-    if sample or (sample is None and is_small(config) and config.policy not in (ASK_TELL, IMPORTED)):
+    if sample or (sample is None and is_small(config) and config.policy != ASK_TELL):
         values = config.model_dump(exclude_unset=True, exclude=_NOT_SAMPLED)
         values["prompt"] |= REPEATS[BEST_OF_N]
         sampled = parse(RunConfig, {**values, **budget}, SAMPLED)

@@ -23,7 +23,6 @@ from evo.search.defaults import resolve_iterations, to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
 from islands.comparisons import begun_run, runs_named
-from islands.openevolve import POLICY as IMPORTED
 from islands.runs import run_progress, run_totals
 from islands.scorers import record_scorer_change, set_fingerprint
 from islands.store import Store
@@ -61,11 +60,6 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
     BadInput for a budget already spent or a setting that cannot change."""
     with Store.open(db, must_exist=True) as store:  # open it for writing: a resume upgrades an older schema
         runs = runs_named(store, name)
-        if runs[0].config["policy"] == IMPORTED:
-            raise BadInput(
-                f"run {name} was imported, and imports are not continued; start a new run from its answers: "
-                f"evo run ... --start {name}"
-            )
         if changed.keys() & {"rollouts", "answers"}:
             raise BadInput(f"{name} keeps its rollouts and answers")
         if "policy" in changed and runs[0].comparison == name:

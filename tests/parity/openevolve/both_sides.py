@@ -25,7 +25,6 @@ from openevolve.llm.ensemble import LLMEnsemble
 from openevolve.utils.code_utils import apply_diff_blocks, extract_diffs
 from openevolve.utils.metrics_utils import get_fitness_score
 
-from islands.openevolve import OpenEvolveProgram, score_of
 from islands.population import migration
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
@@ -356,32 +355,6 @@ def our_migration(case: Case, folder: Path) -> Any:
         islands.migrate(migration.plan(islands.islands, config.migration_rate, config.migration_basis))
         seen.append([sorted(memory.columns.fitness[one] for one in island.falling()) for island in islands.islands])
     return rounded(seen)
-
-
-# -- stored: {metrics, dimensions}: the fitness that an import gives a stored program ----------------------------------
-
-
-def their_stored(case: Case, folder: Path) -> Any:
-    return rounded(get_fitness_score(case["metrics"], case.get("dimensions", ["complexity", "diversity"])))
-
-
-def our_stored(case: Case, folder: Path) -> Any:
-    metrics: Mapping[str, Any] = case["metrics"]
-    problem = _expressions(folder.parent, tuple(case.get("dimensions", ())))
-    if "combined_score" in metrics:
-        problem = _combined(folder.parent)
-    score = score_of(OpenEvolveProgram("p", "x", None, 0, 0.0, metrics, ""), problem)
-    return "no score" if score is None else rounded(score.fitness)
-
-
-@functools.cache
-def _combined(folder: Path) -> Problem:
-    folder = folder / "combined"
-    folder.mkdir()
-    (folder / "evaluator.py").write_text(_EXPRESSION)
-    (folder / "initial_program.txt").write_text("{'a': 1.0, 'combined_score': 1.0}")
-    (problem,) = resolve(str(folder))
-    return problem
 
 
 SIDES: dict[str, tuple[Callable[[Case, Path], Any], Callable[[Case, Path], Any]]] = {
