@@ -32,8 +32,8 @@ from evo.api.run import configure
 from evo.errors import BadInput
 from evo.runs.finish import end_run
 from evo.runs.preflight import ASK_TELL, check_new_run
-from evo.runs.resume import plan_resume, relaunch
-from evo.runs.start import OpenRun, launch
+from evo.runs.resume import plan_resume, resume_run
+from evo.runs.start import OpenRun, start_run
 from evo.search.iteration import Iteration
 from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPTED
@@ -401,7 +401,7 @@ class Search:
             with given(objects):
                 check_new_run(loaded, resources, stored, name)
                 self._start(
-                    lambda: launch(loaded, db=stored, name=name, command=command, resources=resources),
+                    lambda: start_run(loaded, db=stored, name=name, command=command, resources=resources),
                     resources,
                     folder,
                 )
@@ -447,7 +447,7 @@ class Search:
         objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
         search, resources = cls.__new__(cls), external_resources()
         with given(objects):
-            search._start(lambda: relaunch(name, db=db, changes=plan.changes, shared=resources), resources)
+            search._start(lambda: resume_run(name, db=db, changes=plan.changes, shared=resources), resources)
         return search
 
     def _start(

@@ -19,12 +19,10 @@ from evo.api.arguments import (
     split_problems,
     take_scorer,
 )
-from evo.api.display import Bar, Display
-from evo.api.drive import Driver, plan_comparison, run_comparison
+from evo.api.drive import plan_comparison, python_driver, run_comparison
 from evo.api.results import ComparisonResult
 from evo.api.run import NO_PROBLEM, comparison_result_of
 from evo.config.compare import load_comparison as load_settings
-from evo.config.run import name_in_trackers
 from evo.errors import BadInput
 from problems.registry import given
 
@@ -87,16 +85,15 @@ def compare(
     if not isinstance(arms, Mapping | None):
         raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
     named = arms and {str(arm): plain(of if isinstance(of, Mapping) else {"policy": of}) for arm, of in arms.items()}
-    planned = load_settings(plain(config), {**settings_of_run(settings), "arms": named, "problems": addresses or None})
+    options = load_settings(plain(config), {**settings_of_run(settings), "arms": named, "problems": addresses or None})
     if score is not None:
-        planned, problem = add_function(planned, score, declared)
+        options, problem = add_function(options, score, declared)
         objects = [problem]
-    db, processes, planned = database(db), planned.processes, name_in_trackers(planned, name)
-    if objects and (processes or 1) > 1:
+    db, processes = database(db), 1 if objects else options.processes
+    if objects and (options.processes or 1) > 1:
         raise BadInput("problems that are objects of this process are searched in it: leave out processes=")
     with given(objects):
-        begin, configs = plan_comparison(planned, db, name, command)
+        plan = plan_comparison(options, db, name, command)
         check_by_name(objects, ray)
-        driver = Driver(Bar() if progress else Display()).track(planned.report_to, planned.tracked_as)
-        outcome = run_comparison(begin, configs, driver, db, processes=1 if objects else processes, ray=ray)
-    return comparison_result_of(outcome, db, planned.against)
+        outcome = run_comparison(plan, python_driver(progress), db, processes=processes, ray=ray)
+    return comparison_result_of(outcome, db, options.against)

@@ -22,15 +22,13 @@ from evo.api.arguments import (
     split_problems,
     take_scorer,
 )
-from evo.api.display import Bar, Display
-from evo.api.drive import ComparisonOutcome, Driver, resume_stored, run_search
+from evo.api.drive import ComparisonOutcome, python_driver, resume_search, start_search
 from evo.api.results import ComparisonResult, RunResult, ScorerWarning, load_comparison, load_run
-from evo.config.run import RunConfig, load_config, name_in_trackers
+from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run
 from evo.runs.resume import plan_resume
-from evo.runs.start import launch
 from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault
 from problems.registry import given
@@ -96,16 +94,11 @@ def run(
     check_run_name(name, optional=True)
     command = call_text("run", address, score=score or batch_scorer, config=config, **settings)
     loaded, objects = configure("run", address, score, batch_scorer, config, settings)
-    loaded = name_in_trackers(loaded, name)
     db, resources = database(db), Resources()
     with given(objects):
         check_new_run(loaded, resources, db, name)
-        outcome = run_search(
-            lambda: launch(loaded, db=db, name=name, command=command, resources=resources),
-            Driver(Bar() if progress else Display()).track(loaded.report_to, loaded.tracked_as),
-            db,
-        )
-        return result_of(outcome, db)
+        outcome = start_search(loaded, python_driver(progress), db, name, command, resources)
+    return result_of(outcome, db)
 
 
 def configure(
@@ -174,8 +167,8 @@ def resume(
     objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
     check_by_name(objects, ray)
     with given(objects):
-        driver = Driver(Bar() if progress else Display())
-        outcome = resume_stored(plan, driver, db, processes=1 if objects else processes, ray=ray)
+        processes = 1 if objects else processes
+        outcome = resume_search(plan, python_driver(progress), db, processes=processes, ray=ray)
     return result_of(outcome, db) if isinstance(outcome, SearchOutcome) else comparison_result_of(outcome, db)
 
 

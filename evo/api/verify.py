@@ -23,8 +23,8 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.progress.weighing import open_runs
 from evo.runs.preflight import ASK_TELL
-from evo.runs.resume import config_of, relaunch
-from evo.runs.start import Changes, launch
+from evo.runs.resume import config_of, resume_run
+from evo.runs.start import Changes, start_run
 from evo.search.defaults import workers
 from evo.search.status import describe_usage
 from evo.stats import mean_interval
@@ -142,12 +142,12 @@ def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str)
     with Store.open(db) as store:
         stored = next((config_of(run) for run in store.runs() if run.name == name), None)
         done = stored is not None and store.run(name).status == "done" and stored.iterations == config.iterations
-    prepare = partial(launch, config, db=db, name=name, command=command)
+    prepare = partial(start_run, config, db=db, name=name, command=command)
     if stored is not None:
         if (config.policy, config.problems) != (stored.policy, stored.problems):
             raise BadInput(f"{name} is another run; evo runs rename {name} NEW-NAME makes room for this one")
         changes = Changes(config.model_dump(include={"iterations", "max_seconds", "verifies"}))
-        prepare = partial(relaunch, name, db=db, changes=changes)
+        prepare = partial(resume_run, name, db=db, changes=changes)
     if not done:
         outcome = run_search(prepare, driver, db)
         if outcome.failure is not None:

@@ -135,20 +135,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     code = [1]  # the exit code of an uncaught exception
     atexit.register(_leave, code)
     if argv is not None:
-        sys.argv[1:] = argv  # a run records its command, and a screen gives it to its search
+        sys.argv[1:] = argv  # a run records its command
     code[0] = invoke(sys.argv[1:])
     sys.exit(code[0])
 
 
 def end_with_parent() -> None:
-    """Let the kernel end this process when the one that EVO_PARENT names ends: a stage of a pipeline at once, a search
-    of a screen as Ctrl-C does. This works on Linux; elsewhere it continues, which only costs time. All results survive
-    a kill at any moment."""
+    """Let the kernel kill this process, a stage of a pipeline, when the one that EVO_PARENT names ends. This works on
+    Linux; elsewhere it continues, which only costs time. All results survive a kill at any moment."""
     if (parent := os.environ.pop("EVO_PARENT", "")) and sys.platform == "linux":
         import ctypes  # only here
 
-        ended_by = signal.SIGINT if os.environ.get("EVO_SHOWN") else signal.SIGKILL
-        ctypes.CDLL(None).prctl(1, ended_by)  # 1: PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
         if os.getppid() != int(parent):  # it ended before the call
             os._exit(1)
 

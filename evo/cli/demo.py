@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,6 @@ from rich.console import Console
 
 from evo.api.results import load_comparison
 from evo.cli import evo
-from evo.cli.live import choose_name, search_on_screen, wants_screen
 from evo.cli.options import (
     OutputOptions,
     db_option,
@@ -90,21 +90,18 @@ class TradeOffAct:
 
     def play(self, context: DemoContext) -> ActResult:
         """Compare, as `evo compare --weights spread` does, and print what each arm has."""
-        output, name = context.output, choose_name(context.output.db)
+        output = context.output
         settings = {
             **{"limit": context.limit, "iterations": context.iterations, "seed": context.seed},
-            **{"seeds": 1, "name": name, "weights": SPREAD, "baseline": "none", "db": output.db},
+            **{"seeds": 1, "weights": SPREAD, "baseline": "none", "db": output.db},
         }
         arguments = ["compare", "maze:test", *(f"--{key}={value}" for key, value in settings.items())]
-        arguments += [f"--arm={arm}={policy}" for arm, policy in TRAINED.items()]
-        if wants_screen(output):
-            code = search_on_screen(name, output, f"{context.limit} mazes", arguments, quiet=True)
-        else:
-            with contextlib.redirect_stdout(io.StringIO()):
-                code = evo.main(args=[*arguments, "--plain", "--json"], prog_name="evo", standalone_mode=False)
-            if code:
-                context.console.print(f"Resume with: evo resume {format_arguments(name, output.db)}", soft_wrap=True)
+        arguments += [*(f"--arm={arm}={policy}" for arm, policy in TRAINED.items()), "--json"]
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            code = evo.main(args=[*arguments, *["--plain"] * output.plain], prog_name="evo", standalone_mode=False)
+        name = json.loads(printed.getvalue())["comparison"]
         if code:
+            context.console.print(f"Resume with: evo resume {format_arguments(name, output.db)}", soft_wrap=True)
             raise click.exceptions.Exit(code)
         record = read_standing(name, output.db)
         rows = [

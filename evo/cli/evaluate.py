@@ -8,7 +8,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from evo.api.evaluate import evaluate_shown
+from evo.api.drive import Driver
+from evo.api.evaluate import evaluate_policy
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
 from evo.cli.live import choose_display
 from evo.cli.options import (
@@ -53,7 +54,8 @@ def evaluate(
     """
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
     console = open_console(stderr=as_json, markup=False)
-    record = evaluate_shown(settings, output, read_command(), choose_display(console, plain), foreground=True)
+    driver = Driver(choose_display(console, plain), command=True, before="interrupted; nothing was written")
+    record = evaluate_policy(driver, settings, output, read_command())
     if as_json:
         print_json({key: value for key, value in record.items() if key != "per_problem"})
     else:

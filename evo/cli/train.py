@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.api.drive import Driver
-from evo.api.train import prepare_training, run_training
+from evo.api.train import run_training
 from evo.cli.flags import WEIGHTS, GroupedCommand, collect_given, flag, together
 from evo.cli.live import choose_display
 from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
@@ -90,15 +90,12 @@ def train(
     evo train improve --from-traces RUN --policy embedded:edit-solve -o runs/improve
     evo train --resume runs/vpo --steps 600
     """
-    console, resume = open_console(stderr=as_json), folder or None
-    place, begin, add_trackers = prepare_training(
-        read_command(), collect_given(options), method, problems, output=output or None, resume=resume,
-        config=config_file,
+    console = open_console(stderr=as_json)
+    again = "interrupted; evo train --resume {0} continues it"
+    driver = Driver(choose_display(console, plain), command=True, after=again)
+    training, stop = run_training(
+        driver, read_command(), collect_given(options), method, problems, output or None, folder or None, config_file
     )  # fmt: skip
-    driver = Driver(
-        choose_display(console, plain), foreground=True, after="interrupted; evo train --resume {0} continues it"
-    )
-    training, stop = run_training(place, begin, add_trackers(driver))
     print_summary(console, training, stop)
     if as_json:
         print_json(summarize(training, stop))

@@ -82,7 +82,7 @@ def config_of(run: RunRecord, changes: Changes = UNCHANGED) -> RunConfig:
     return parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {run.name}")
 
 
-async def relaunch(
+async def resume_run(
     name: str,
     *,
     db: str,

@@ -36,17 +36,17 @@ from vpo.training.trainer import PolicyTrainer
 ONE_PROCESS = "evo train runs in one process; vpo.trl.VPOTrainer trains in several, with accelerate"
 
 
-def begin(run: TrainRun, output: str, command: str) -> Training:
-    """Begin a training run in the directory `output`, or continue the one there, which has the same settings."""
+def start_training(run: TrainRun, output: str, command: str) -> Training:
+    """Start a training run in the directory `output`, or continue the one there, which has the same settings."""
     directory = TrainingDirectory(output)
     if directory.begun(run):
         budgets = {name: getattr(run, name) for name in RESUMABLE if name in run.model_fields_set}
-        return resume(output, budgets)
+        return resume_training(output, budgets)
     about = {"command": command, "commit": source_commit(), "given": run.stored()}
     return _open(run, run.policy, directory, about, {})
 
 
-def resume(folder: str, overrides: Mapping[str, Any]) -> Training:
+def resume_training(folder: str, overrides: Mapping[str, Any]) -> Training:
     """A stored training run, ready to continue from its last checkpoint, or from the start if it has none yet.
     `overrides` may raise its budgets and name the new place of its traces."""
     directory = TrainingDirectory(folder)

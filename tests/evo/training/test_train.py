@@ -18,7 +18,8 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.runs.preflight import prompt_format_at
 from evo.training.directory import TrainingDirectory
-from evo.training.setup import begin, resume
+from evo.training.setup import resume_training as resume
+from evo.training.setup import start_training as begin
 from vpo.policies.registry import load_policy
 from vpo.training.adapters import with_adapter
 from vpo.training.config import LoraSettings, TrainConfig
