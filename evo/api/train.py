@@ -136,7 +136,7 @@ def run_training(
     folder = str(resume if run is None else output)
     if run is not None:
         check_new_training(run, folder)
-        named = {name: getattr(run, name) for name in run.model_fields_set}
+        named = run.model_dump(exclude_unset=True)
     begun = TrainingDirectory(folder).settings()["config"] if run is None or is_training(folder) else {}
     reports = parse(TrainRun, {**begun, **named}, folder).report_to
     check_trackers(reports)

@@ -3,10 +3,12 @@ seconds; a training and an evaluation by a bar."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,8 @@ from rich.console import Console
 
 from evo.api.display import LOG_SECONDS, STOPPING, Bar, Display, Steps, format_line
 from evo.cli.options import OutputOptions, format_arguments
-from evo.tui.child import can_show
+from evo.signals import ENDS
+from evo.tui.child import WatchedSearch, can_show
 from problems.address import name_few
 from problems.child_process import python_path
 
@@ -31,7 +34,7 @@ PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 
 
 class Screen(Display):
-    """The screen of a search, which a child process paints from the database (evo.tui.child). What this process prints
+    """The screen of a search, which a child process paints from the database (paint_screen). What this process prints
     meanwhile is kept, and printed at the end."""
 
     def __init__(self, loading: str, against: str | None) -> None:
@@ -44,7 +47,7 @@ class Screen(Display):
         self._orders = os.fdopen(writing, "w", encoding="utf-8")
         self._terminal = [os.dup(1), os.dup(2)]
         self._kept = [tempfile.TemporaryFile() for _ in self._terminal]  # noqa: SIM115
-        program = f"from evo.tui.child import main; main({orders}, {self._loading!r})"
+        program = f"from evo.cli.live import paint_screen; paint_screen({orders}, {self._loading!r})"
         environment = {**os.environ, "PYTHONPATH": python_path()}
         painted = self._terminal[os.isatty(2)]  # as stderr, where Textual paints
         command = [sys.executable, "-P", "-c", program]
@@ -71,6 +74,24 @@ class Screen(Display):
             with file, open(number, "wb", closefd=False) as stream:
                 file.seek(0)
                 stream.write(file.read())
+
+
+def paint_screen(orders: int, loading: str) -> None:
+    """Paint the screen of the parent's search until it ends. Signals are for that search to answer.
+
+    orders: the descriptor that they come by; loading: what is loaded first, in a few words
+    """
+    for number in ENDS:
+        signal.signal(number, signal.SIG_IGN)
+    from evo.tui.app import ScreenApp  # Textual: lines do not need it
+
+    with open(orders, encoding="utf-8") as file:
+        search = WatchedSearch(file)
+        app = ScreenApp(search.open_progress, loading=f"loading {loading}", child=search)
+        asyncio.run(app.run_async())
+    if app.failure is not None:
+        told = f"{type(app.failure).__name__}: {app.failure}"
+        print(f"evo: warning: the screen failed, the search did not: {told}", file=sys.stderr)
 
 
 def _flush() -> None:

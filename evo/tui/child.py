@@ -1,12 +1,9 @@
-"""Processes around a screen: the child that paints the screen of its parent's search, so that it stays smooth while the
-parent computes, and the command of a pipeline's stage."""
+"""Processes of commands: the search that a screen shows, which is its parent, and the command of a pipeline's stage."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +12,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evo.signals import ENDS
 from problems.child_process import python_path
 
 if TYPE_CHECKING:
@@ -62,24 +58,6 @@ class WatchedSearch:
 
         db, name, against = self._stored
         return Progress(Store.open(db, read_only=True), name, against, live=True)
-
-
-def main(orders: int, loading: str) -> None:
-    """Paint the screen of the parent's search until it ends. Signals are for that search to answer.
-
-    orders: the descriptor that they come by; loading: what is loaded first, in a few words
-    """
-    for number in ENDS:
-        signal.signal(number, signal.SIG_IGN)
-    from evo.tui.app import ScreenApp
-
-    with open(orders, encoding="utf-8") as file:
-        search = WatchedSearch(file)
-        app = ScreenApp(search.open_progress, loading=f"loading {loading}", child=search)
-        asyncio.run(app.run_async())
-    if app.failure is not None:
-        told = f"{type(app.failure).__name__}: {app.failure}"
-        print(f"evo: warning: the screen failed, the search did not: {told}", file=sys.stderr)
 
 
 class CommandProcess:
