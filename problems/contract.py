@@ -192,8 +192,6 @@ class Problem(ABC):
 
     # -- what most problems leave as it is ---------------------------------------------------------------------------
 
-    batched: bool = False
-    """Whether `score_batch` is called instead of `score`: a service or a queue of jobs judges many answers at once."""
     holds_out: bool = False
     """Whether it has cases that steer no search."""
     settings: Mapping[str, Any] = MappingProxyType({})
@@ -216,11 +214,6 @@ class Problem(ABC):
     def score_seed(self) -> Score:
         """The Score of the seed answer, measured again. Raises as `score` does."""
         return self.score(self.seed_answer())
-
-    def score_batch(self, answers: Sequence[str]) -> list[Score]:
-        """A Score of each answer, in order. Blocking, for as long as it takes. Raises only ScorerFault, which is then
-        the fault of no single answer."""
-        return [self.score(answer) for answer in answers]
 
     def score_held_out(self, answer: str) -> Score:
         """The Score of an answer on the held-out cases. Raises ScorerFault as `score` does."""

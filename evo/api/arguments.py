@@ -125,33 +125,21 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-BatchScorer = Callable[[list[str]], Any]
-"""Answers -> as many scores, each as a Score gives one."""
 Score = Callable[[Any], Any]
 """An answer -> a number, a mapping of names to numbers, or a problems.Score (problems.custom.scorer_file)."""
 
 
-def take_scorer(
-    function: str, score: Score | None, batch_scorer: BatchScorer | None, given: dict[str, Any]
-) -> tuple[Score | None, dict[str, Any]]:
+def take_scorer(function: str, score: Score | None, given: dict[str, Any]) -> tuple[Score | None, dict[str, Any]]:
     """(the scoring function, its declarations, taken out of `given` and checked); (None, {}) without one. Raises
     BadInput."""
     own = set(ScorerSettings.model_fields)
-    if (score is None and batch_scorer is None) or isinstance(given.get("weights"), str):
+    if score is None or isinstance(given.get("weights"), str):
         own.discard("weights")  # those of the search then
     taken = {name: plain(given.pop(name)) for name in list(given) if name in own}
     for name in given.keys() - {"weights"}:  # another setting of the run looks like none of these
         if hint := did_you_mean(name, ScorerSettings.model_fields, most=1, like=NEAR):
             raise BadInput(f"{OPTIONS}: unknown key {name}{hint}")
     named = {name: value for name, value in taken.items() if value is not None}
-    if batch_scorer is not None:
-        if score is not None:
-            raise BadInput(f"evo.{function}: give score= or batch_scorer=, not both")
-        if named.setdefault("isolated", False):
-            raise BadInput(
-                "a batch scorer sends answers to other machines, which a sandbox does not reach: leave out isolated"
-            )
-        score, named["batched"] = batch_scorer, True
     if score is None:
         if named:
             raise BadInput(f"evo.{function}: {', '.join(sorted(named))} describes a scoring function: give score=")
@@ -175,7 +163,7 @@ def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> P
     set_sandbox_mode(sandbox)
     # complete, with defaults: a run keeps the complete settings, and the fingerprint must be the same
     complete = ScorerSettings.model_validate(declared).model_dump()
-    problem = ScorerFunctionProblem(score, complete, shared_sandbox, batched=complete["batched"])
+    problem = ScorerFunctionProblem(score, complete, shared_sandbox)
     if problem.fault is not None:
         raise problem.fault
     return problem

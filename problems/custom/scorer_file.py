@@ -54,7 +54,7 @@ NEAR = 0.8
 class ScorerFileProblem(ScorerProblem):
     """The file as a Problem."""
 
-    declarations: tuple[str, ...] = (*OPTIONS, *DECLARED, "held_out", "batch_scorer", "canonical")
+    declarations: tuple[str, ...] = (*OPTIONS, *DECLARED, "held_out", "canonical")
     """That the file may define, in addition to what scores."""
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:

@@ -57,12 +57,8 @@ class ScorerFunctionProblem(ScorerProblem):
         function: Callable[[Any], Any],
         declared: Mapping[str, Any],
         sandbox: Callable[[], Sandbox],
-        batched: bool = False,
     ) -> None:
-        """batched: the function takes a list of answers and returns as many scores
-
-        Raises BadAddress for an object that is not a function or cannot be pickled, and for invalid options.
-        """
+        """Raises BadAddress for an object that is not a function or cannot be pickled, and for invalid options."""
         if not callable(function) or isinstance(function, type):
             raise BadAddress(f"score = {function!r}: must be a function of an answer, which is text")
         self.function = function
@@ -78,7 +74,7 @@ class ScorerFunctionProblem(ScorerProblem):
         pickled = Path(folder, "function.pickle")
         pickled.write_bytes(_pickle(function, title))
         spec = python_spec(pickled, options, EVO_SCORER_PICKLE=str(pickled), EVO_SCORER_FILE=file)
-        about = {"canonical": False, "held_out": False, "batched": batched, **{k: declared.get(k) for k in DECLARED}}
+        about = {"canonical": False, "held_out": False, **{k: declared.get(k) for k in DECLARED}}
         super().__init__(where, spec, sandbox, options, about)
 
     def fingerprint(self) -> str:

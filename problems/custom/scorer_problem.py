@@ -98,7 +98,7 @@ class ScorerProblem(Problem):
         self._seed_text = ""
         self._seed: Callable[[ScorerProblem], Score] | None = None
         self._further: list[str] = []
-        self.holds_out = self.batched = False
+        self.holds_out = False
         try:
             self._learn()
         except ScorerFault as fault:
@@ -162,14 +162,6 @@ class ScorerProblem(Problem):
             return [self._score_of(case) for case in (value if isinstance(value, list | tuple) and value else [value])]
         except Failed as failure:
             return [self._failure(str(failure))]
-
-    def score_batch(self, answers: Sequence[str]) -> list[Score]:
-        """Ask the batch scorer for all of these at once."""
-        self._raise_own_fault()
-        try:
-            return [self._score_of(value) for value in self._values(answers)]
-        except Failed as failure:
-            raise ScorerFault(f"{self.where}: batch_scorer() of {len(answers)} answers: {failure}") from None
 
     def _raise_own_fault(self) -> None:
         if self.fault is not None:
@@ -240,13 +232,7 @@ class ScorerProblem(Problem):
         given = seeds if isinstance(seeds, list | tuple) else [seeds]
         texts = [self._text("seed_answer", text) for text in given] or [""]
         self._further = texts[1:]
-        self._own_canonical, self.batched = bool(about.get("canonical")), bool(about.get("batched"))
-        self.holds_out = bool(about.get("held_out"))
-        if self.batched and self._spec.isolated:
-            raise ScorerFault(
-                f"{self.where}: a batch_scorer sends answers to other machines, which it cannot reach from "
-                "the sandbox: if you trust it, set isolated = False"
-            )
+        self._own_canonical, self.holds_out = bool(about.get("canonical")), bool(about.get("held_out"))
         self.answer_format = about["answer_format"] or "text"
         if self.answer_format not in ANSWER_FORMATS:
             raise ScorerFault(
@@ -345,19 +331,11 @@ class ScorerProblem(Problem):
 
     def _value(self, function: str, answer: str) -> Any:
         """What `score` or `held_out` returned. Raises Failed, ScorerFault."""
-        if self.batched:
-            return self._values([answer])[0]
         reply = self._call(function, self._question(answer))
         if "answer_error" in reply:
             raise Failed(str(reply["answer_error"]))
         self._raise_fault(reply)
         return reply["value"]
-
-    def _values(self, answers: Sequence[str]) -> list[Any]:
-        """The batch scorer's results for these, one value per answer."""
-        reply = self._call("score_batch", list(answers))
-        self._raise_fault(reply, f" for {len(answers)} answers")
-        return list(reply["values"])
 
     def _call(self, function: str, *arguments: Any) -> Any:
         outcome = self._run(function, *arguments)
@@ -390,10 +368,10 @@ class ScorerProblem(Problem):
                     raise ScorerFault(f"{self.where} cannot be loaded: {error}") from error
             return self._opened
 
-    def _raise_fault(self, reply: Mapping[str, Any], when: str = "") -> None:
+    def _raise_fault(self, reply: Mapping[str, Any]) -> None:
         if "fault" in reply:
             fault = str(reply["fault"])
-            raised = ScorerFault(f"{self._at(reply.get('line'))}: {fault}{when}{self._remedy(fault)}")
+            raised = ScorerFault(f"{self._at(reply.get('line'))}: {fault}{self._remedy(fault)}")
             if (missing := reply.get("missing")) and missing in defined_names(self._seed_text):
                 raised.of_answer = f"the answer defines no {missing}"
             elif "of_answer" in reply:

@@ -52,13 +52,13 @@ class TestStdinProgram(ProblemContract):
         return self.problem().task.reference
 
 
-class TestJudgedProgram(ProblemContract):
+class TestTolerances(ProblemContract):
     answers = ("def f(x):\n    return x\n", "def f(x):\n    return [x][1]\n")
     solution = "def f(x):\n    return x + 1e-9\n"
 
     @pytest.fixture(autouse=True)
     def _file(self, tmp_path):
-        row = {"text": "Nearly.", "test_list": [f"assert 0 < f({n}) - {n} < 1e-6" for n in range(20)]}
+        row = {"text": "Nearly.", "test_list": [f"assert abs(f({n}) - {n}) < 1e-6" for n in range(20)]}
         (tmp_path / "own.jsonl").write_text(json.dumps(row))
         self.address = f"programs:{tmp_path / 'own.jsonl'}"
 
@@ -156,13 +156,11 @@ BESIDES = {
     "target": (0.5, None),
     "source": ("here", ""),
     "settings": ({"language": "rust"}, {}),
-    "batched": (True, False),
     "holds_out": (True, False),
 }
 """What a problem may declare besides its four members, and the default."""
 METHODS = {
     "score_seed": ((), Score((0.25,), 0.25), Score((0.0,), 0.0)),
-    "score_batch": ((["a"],), [Score((0.5,), 0.5)], [Score((1.0,), 1.0)]),
     "further_seeds": ((), ["y", "z"], ()),
     "files_of": (("x",), {"main.c": "x"}, {"answer.txt": "x"}),
     "answer_of": (({"answer.txt": "x"},), "own", "x"),

@@ -205,14 +205,14 @@ def test_a_failed_answer_stays_one(scorer):
     assert score.error and score.rewards == (0.0, 0.0) and score.fitness == 0.0
 
 
-def test_a_function_and_its_batches(tmp_path):
-    def score(answers):
-        return [{"a": float(answer), "b": 1.0} for answer in answers]
+def test_a_function(tmp_path):
+    def score(answer):
+        return {"a": float(answer), "b": 1.0}
 
     about = {"seed_answer": "1", "isolated": False, "weights": {"a": 1}, "target": 5.0}
-    problem = ScorerFunctionProblem(score, about, shared_sandbox, batched=True)
+    problem = ScorerFunctionProblem(score, about, shared_sandbox)
     heavy = problem.weighted({"b": 3, "a": 1})
-    assert [one.fitness for one in heavy.score_batch(["3", "5"])] == [1.5, 2.0] and heavy.score("9").fitness == 3.0
+    assert heavy.score("3").fitness == 1.5 and heavy.score("9").fitness == 3.0
     assert problem.target == problem.weighted({"a": 9}).target == 5.0 and heavy.target is None
 
 
