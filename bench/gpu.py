@@ -421,9 +421,9 @@ def operator(machine: Machine) -> dict[str, Any]:
     train(start, [*begin, "--seed", "1"])
     policies = {"start": str(start), "untrained": machine.model}
     problems = "formula:train/100-101" if machine.dry else "formula:train/100-299"
-    size = ["--prompts", "2", "--rollouts", "2", "--steps", "1", "--parent-level", "0"]
+    size = ["--prompts", "2", "--rollouts", "2", "--steps", "1"]
     if not machine.dry:
-        size = ["--prompts", "64", "--rollouts", "36", "--steps", "20", "--parent-level", "0.3", "--visits", "3"]
+        size = ["--prompts", "64", "--rollouts", "36", "--steps", "20", "--visits", "3"]
     for seed, method in product(SEEDS[:1] if machine.dry else SEEDS, METHODS):
         folder = policies[f"{method}-{seed}"] = str(machine.out / f"{method}-{seed}")
         begin = [method, problems, "--policy", str(start), "--answers", "1", "--reward", "solve", "--parents", "1"]

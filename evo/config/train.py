@@ -55,8 +55,6 @@ _OF_SAMPLING = (
     "rollouts",
     "parents",
     "parents_from",
-    "parent_level",
-    "under_way",
     "visits",
     "reward",
     "weights",
@@ -103,10 +101,6 @@ class TrainRun(TraceSettings, TrainerSettings):
         "a search while problems are sampled again; archive:RUN (RUN@DATABASE): archives that begin with those of a "
         "search at a random moment.",
     )
-    parent_level: Share = Field(
-        0.0, description="Choose parents with at least this share of the target, once an archive has one."
-    )
-    under_way: int = Field(32, ge=1, description="Problems with an archive at a time.")
     visits: int = Field(
         16, ge=1, description="Prompts per problem before the next one's turn, unless it is solved sooner."
     )
@@ -164,8 +158,6 @@ class TrainRun(TraceSettings, TrainerSettings):
             raise ValueError(f"{self.method} has no goals to reach; use reward solve with vpo_pass_at_k or pass_at_k")
         if self.reward == "solve" and method.goals and self.archive_run is None:
             raise ValueError(f"the goals of {self.method} are what a search ended with: --parents-from archive:RUN")
-        if self.parent_level and self.parents_from == "step":
-            raise ValueError("parent-level chooses among archives: --parents-from archive or archive:RUN names them")
         if self.from_traces:
             self._as_stored()
             return self

@@ -18,8 +18,8 @@ from evo.cli import invoke
 from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
+from evo.training.setup import begin_training as begin
 from evo.training.setup import resume_training as resume
-from evo.training.setup import start_training as begin
 from evo.training.stored import FOREIGN, SILENT, TOO_LONG, StoredGroups, open_stored, unusable
 from islands.groups import read_groups
 from islands.store import Store
