@@ -152,7 +152,7 @@ def run_training(
         tracking.follow(lambda: source if is_training(folder) else None)
 
     async def work(driver: Driver) -> tuple[Training, Stop]:
-        from evo.training.setup import resume_training, begin_training  # torch
+        from evo.training.setup import begin_training, resume_training  # torch
 
         training = resume_training(folder, named) if run is None else begin_training(run, folder, command)
         await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
