@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from evo.config.parse import OPTIONS, parse
+from evo.config.compare import CompareOptions
+from evo.config.parse import OPTIONS, fields_for, parse
 from evo.config.run import FLAGS, RunConfig, ScorerSettings
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
@@ -24,12 +25,6 @@ Problems = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | 
 
 Searched = TypeVar("Searched", bound=RunConfig)
 
-RESUMED = (
-    *("policy", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
-    *("patience", "processes", "report_to"),
-)
-"""Settings that a resume may change."""
-
 NO_PROBLEM = "a problem is an address, or an object with name, objectives, statement and score; this is neither: {!r}"
 NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), seed_answer= (where it starts), or both"
 
@@ -45,8 +40,9 @@ def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def resumed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a resume by their dotted keys. Raises BadInput for one that it may not change."""
-    if fixed := given.keys() - set(RESUMED):
-        raise BadInput(f"a resume keeps {min(fixed)}; it may change {', '.join(RESUMED)}")
+    changes = fields_for(CompareOptions, "resume")
+    if fixed := given.keys() - set(changes):
+        raise BadInput(f"a resume keeps {min(fixed)}; it may change {', '.join(changes)}")
     return settings_of_run(given)
 
 

@@ -18,7 +18,7 @@ from evo.api.drive import Driver, Interrupted, run_search
 from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write
 from evo.comparison.workers import is_small
 from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
-from evo.config.parse import parse
+from evo.config.parse import fields_for, parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.progress.weighing import open_runs
@@ -44,9 +44,6 @@ from problems.weights import SPREAD, read_weights, weigh_by, weights_argument
 
 REPEATS_OF_NOISE = 10
 """Scores of each answer if the scorer is noisy."""
-_NOT_SAMPLED = {"train", "policy_changes", "start", "patience", "lag", "max_answers", "max_total_tokens", "max_cost"}
-_NOT_SAMPLED |= {"report_to", "tracked_as"}
-"""Settings of a search that plain sampling does not take over."""
 
 
 def verify(
@@ -118,7 +115,7 @@ def verify_run(
         except BadInput as error:
             notes.append(f"no {TUNED}: {error}")
     if sample or (sample is None and is_small(config) and config.policy != ASK_TELL):
-        values = config.model_dump(exclude_unset=True, exclude=_NOT_SAMPLED)
+        values = config.model_dump(exclude_unset=True, exclude=set(fields_for(RunConfig, "search")))
         values["prompt"] |= REPEATS[BEST_OF_N]
         sampled = parse(RunConfig, {**values, **budget}, SAMPLED)
         runs[SAMPLED] = _search(f"{name}-sampled{tag}", sampled, db, driver(), command)

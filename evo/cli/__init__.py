@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import gc
 import importlib
-import keyword
 import os
 import signal
 import sys
@@ -77,8 +76,7 @@ class LazyGroup(click.Group):
             return None
         with _one_blas_thread():
             if cmd_name in COMMANDS:
-                module = importlib.import_module(COMMANDS[cmd_name][0])
-                command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
+                command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), f"{cmd_name}_command")
             else:
                 command = load_entry_point(_installed()[cmd_name], f"evo {cmd_name}")
         if not gc.isenabled():  # main disabled it; imported objects are never garbage, so they are not scanned

@@ -21,7 +21,7 @@ MOST = 3
 """Problems to check of an address that names more."""
 
 
-@click.command()
+@click.command("check")
 @click.argument("problems", nargs=-1, required=True, metavar="PROBLEM...")
 @flag(EvaluateConfig, "seed")
 @flag(EvaluateConfig, "limit", help=f"Use only the first K problems of each set.  [default: {MOST}]")
@@ -31,7 +31,7 @@ MOST = 3
 )
 @json_option
 @plain_option
-def check(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, **options: Any) -> int:
+def check_command(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, **options: Any) -> int:
     """Check the scorer of each PROBLEM before a search of it: is it deterministic, are its objectives worth having, can
     an answer cheat? Attacks run in the sandbox, as answers do.
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.api.drive import plan_comparison, run_comparison
-from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, shared_search_flags
+from evo.cli.flags import SEARCH_SECTIONS, GroupedCommand, collect_given, flag, shared_search_flags
 from evo.cli.live import search_driver
 from evo.cli.options import (
     OutputOptions,
@@ -26,6 +26,7 @@ from evo.errors import BadInput
 
 
 @click.command(
+    "compare",
     cls=GroupedCommand,
     sections={
         "Basic": (
@@ -33,10 +34,7 @@ from evo.errors import BadInput
             *("config_path", "name", "db", "plain"),
         ),
         "Comparison": ("against", "answers", "answers_per_iteration", "processes"),
-        "Budget": BUDGET,
-        "Search": SEARCH,
-        "Policy": SAMPLING,
-        "Training during the search": TRAINING,
+        **SEARCH_SECTIONS,
         "Execution and output": ("sandbox", "ray", "report_to", "as_json"),
     },
 )
@@ -68,7 +66,7 @@ from evo.errors import BadInput
 @ray_option
 @plain_option
 @json_option
-def compare(
+def compare_command(
     problems: tuple[str, ...],
     arms: tuple[str, ...],
     baselines: tuple[str, ...],

@@ -183,11 +183,11 @@ async def _ask(policy: Policy) -> tuple[list[Rollout], float, Finding]:
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@click.command()
+@click.command("doctor")
 @click.option("--policy", metavar="POLICY", help="A policy to load and sample from.")
 @db_option
 @json_option
-def doctor(policy: str | None, db: str, as_json: bool) -> int:
+def doctor_command(policy: str | None, db: str, as_json: bool) -> int:
     """Check this machine before a run: the sandbox, the database, GPUs, and the policy that --policy names. Nothing is
     changed. Each line that is not ok has a remedy.
 

@@ -28,7 +28,7 @@ from problems.weights import describe_fitness
 SEEDS_SHOWN = 5
 
 
-@click.command()
+@click.command("evaluate")
 @click.argument("problems", nargs=-1, metavar="SET...")
 @flags(EvaluateConfig, ("answers_total", "seeds"))
 @sampling_flags
@@ -36,7 +36,7 @@ SEEDS_SHOWN = 5
 @flag(EvaluateConfig, "against", metavar="FILE.json")
 @json_option
 @plain_option
-def evaluate(
+def evaluate_command(
     problems: tuple[str, ...],
     output: str | None,
     as_json: bool,

@@ -20,7 +20,7 @@ from islands.names import hide_password
 _VERBS = {Status.BEGUN: "begins", Status.DONE: "done", Status.INTERRUPTED: "interrupted", Status.FAILED: "failed"}
 
 
-@click.command()
+@click.command("pipeline")
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
     "-o", "--output", metavar="DIR", help="The directory of all results.  [default: evo- and the file's name]"
@@ -30,7 +30,7 @@ _VERBS = {Status.BEGUN: "begins", Status.DONE: "done", Status.INTERRUPTED: "inte
 @click.option("--only", multiple=True, metavar="STAGE", help="Do only this stage; may be repeated.")
 @click.option("--from", "first", metavar="STAGE", help="Do this stage and those after it.")
 @json_option
-def pipeline(
+def pipeline_command(
     file: str,
     output: str | None,
     db: str | None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, search_flags
+from evo.cli.flags import SEARCH_SECTIONS, GroupedCommand, collect_given, flag, search_flags
 from evo.cli.live import search_driver
 from evo.cli.options import (
     OutputOptions,
@@ -31,16 +31,15 @@ from evo.search.resources import Resources
 
 
 @click.command(
+    "run",
     cls=GroupedCommand,
     sections={
         "Basic": (
             *("policy", "iterations", "limit", "answers", "rollouts", "seed"),
             *("config_path", "name", "db", "plain"),
         ),
-        "Budget": BUDGET,
-        "Search": SEARCH,
-        "Policy": SAMPLING,
-        "Training during the search": ("train__method", *TRAINING),
+        **SEARCH_SECTIONS,
+        "Training during the search": ("train__method", *SEARCH_SECTIONS["Training during the search"]),
         "Execution and output": ("sandbox", "report_to", "as_json"),
     },
 )
@@ -51,7 +50,7 @@ from evo.search.resources import Resources
 @db_option
 @plain_option
 @json_option
-def run(
+def run_command(
     problems: tuple[str, ...],
     config_path: str | None,
     name: str | None,
@@ -79,7 +78,7 @@ def run(
     return report(start_search(config, driver, db, name, read_command(), resources), output, console)
 
 
-@click.command()
+@click.command("resume")
 @click.argument("name", metavar="RUN")
 @click.option("--policy", help="The run's policy with other options; the run records the change.")
 @flag(RunConfig, "iterations", help="The new total of iterations per problem.")
@@ -95,7 +94,7 @@ def run(
 @flag(CompareOptions, "processes", help="Worker processes of a comparison, as in evo compare.")
 @plain_option
 @json_option
-def resume(
+def resume_command(
     name: str,
     accept_change: bool,
     db: str,

@@ -8,7 +8,7 @@ import click
 
 from evo.api.drive import Driver
 from evo.api.train import run_training
-from evo.cli.flags import WEIGHTS, GroupedCommand, collect_given, flag, together
+from evo.cli.flags import GroupedCommand, collect_given, flags
 from evo.cli.live import choose_display
 from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
 from evo.config.train import TraceSettings, TrainRun
@@ -20,19 +20,11 @@ from vpo.training.config import EstimationSettings, TrainerSettings
 _OPTIMISATION = [
     name for name in TrainerSettings.model_fields if name not in EstimationSettings.model_fields and name != "seed"
 ]
-_CHANGED: dict[str, dict[str, Any]] = {
-    "db": {"envvar": "EVO_DB"},
-    "weights": WEIGHTS,
-    "report_to": {"metavar": "TRACKER"},
-}
-_FLAGS = [
-    flag(TrainRun, key, **_CHANGED.get(key, {}))
-    for key in TrainRun.model_fields
-    if key not in ("method", "problems", "tracked_as")
-]
+_KEYS = [key for key in TrainRun.model_fields if key not in ("method", "problems", "tracked_as")]
 
 
 @click.command(
+    "train",
     cls=GroupedCommand,
     sections={
         "Basic": (
@@ -66,10 +58,10 @@ _FLAGS = [
     type=click.Path(dir_okay=False),
     help="Read settings from a YAML file; flags override it.",
 )
-@together(_FLAGS)
+@flags(TrainRun, _KEYS)
 @json_option
 @plain_option
-def train(
+def train_command(
     method: str | None,
     problems: tuple[str, ...],
     output: str | None,

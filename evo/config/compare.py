@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
-from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
+from evo.config.parse import OPTIONS, StrictModel, fields_for, merge, parse, read_yaml, setting
 from evo.config.run import Answers, Count, Fresh, RunConfig, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
@@ -68,9 +68,6 @@ def repeat(name: str, arm: ArmConfig) -> ArmConfig:
     return ArmConfig.model_validate({**settings, **changes, "population": population or None, "train": None})
 
 
-OF_EACH_ARM = ("policy", "rollouts", "train")
-"""Keys of a run that belong to an arm."""
-
 _SETTING = re.compile(r"[\w.-]+=")
 """The beginning of an arm's setting; an address that holds an equals sign has a colon or a question mark before it."""
 _ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
@@ -80,39 +77,39 @@ class ArmConfig(StrictModel):
     """A policy and its sampling; settings left open are the comparison's."""
 
     policy: str
-    answers: Answers | None = Field(
-        None, description="Answers per rollout (m); default: as the policy was trained, else the comparison's."
+    answers: Answers | None = setting(
+        None, "Answers per rollout (m); default: as the policy was trained, else the comparison's."
     )
     temperature: Temperature | None = None
     top_p: TopP | None = None
     max_new_tokens: Count | None = None
     device: str | None = None
     dtype: str | None = None
-    show_parent: bool | None = Field(None, description="Show parents; off: no evolution.")
-    fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
-    mixing: Literal["bandit", "turns"] | None = Field(None, description="How it chooses between its policies.")
-    population: PopulationConfig | None = Field(
-        None, description="Settings of this arm's islands, which override those of all arms."
+    show_parent: bool | None = setting(None, "Show parents; off: no evolution.")
+    fresh: Fresh | None = setting(None, "The share of prompts that show only the task.")
+    mixing: Literal["bandit", "turns"] | None = setting(None, "How it chooses between its policies.")
+    population: PopulationConfig | None = setting(
+        None, "Settings of this arm's islands, which override those of all arms."
     )
-    train: str | dict[str, Any] | None = Field(
-        None, description="The method that trains this arm's policy during its search, or its settings."
+    train: str | dict[str, Any] | None = setting(
+        None, "The method that trains this arm's policy during its search, or its settings."
     )
 
 
 class CompareConfig(RunConfig):
     """Everything that decides a comparison: its own keys, and those of a run that all arms have in common."""
 
-    arms: dict[str, ArmConfig] = Field(default_factory=dict, description="The arms by name, in their order.")
-    seeds: int = Field(3, ge=1, le=1000, description="How many seeds, from --seed on.")
-    baselines: list[str] | None = Field(
+    arms: dict[str, ArmConfig] = setting({}, "The arms by name, in their order.")
+    seeds: int = setting(3, "How many seeds, from --seed on.", ge=1, le=1000)
+    baselines: list[str] | None = setting(
         None,
-        description="Baselines: best-of-n, hill, scs, each of the first arm or as in hill=ARM, classic for mazes, and "
+        "Baselines: best-of-n, hill, scs, each of the first arm or as in hill=ARM, classic for mazes, and "
         "tuned-start; default: best-of-n.",
     )
-    answers_per_iteration: Count | None = Field(
-        None, description="Answers per iteration of every arm; default: the least that suits all chain lengths."
+    answers_per_iteration: Count | None = setting(
+        None, "Answers per iteration of every arm; default: the least that suits all chain lengths."
     )
-    training: dict[str, Any] = Field(default_factory=dict, description="Settings of all arms that train.")
+    training: dict[str, Any] = setting({}, "Settings of all arms that train.")
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -132,7 +129,7 @@ class CompareConfig(RunConfig):
 
     @model_validator(mode="after")
     def _complete(self) -> CompareConfig:
-        for key in OF_EACH_ARM:
+        for key in fields_for(RunConfig, "arm"):
             if key in self.model_fields_set:
                 raise ValueError(f"{key} belongs to an arm; name it under arms, or as in --arm vpo=embedded:vpo")
         arms = arms_of(self)
@@ -147,9 +144,9 @@ class CompareConfig(RunConfig):
 class CompareOptions(CompareConfig):
     """A comparison, and the settings of `evo compare` that decide no run."""
 
-    against: str | None = Field(None, description="Measure the others against this arm; default: the first.")
-    processes: int | None = Field(
-        None, ge=1, le=64, description="Searches side by side; default: by policies and cores."
+    against: str | None = setting(None, "Measure the others against this arm; default: the first.")
+    processes: int | None = setting(
+        None, "Searches side by side; default: by policies and cores.", "resume", ge=1, le=64
     )
 
     @model_validator(mode="after")
@@ -190,10 +187,10 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
         raise BadInput(f"--arm {text}: expected NAME=POLICY, as in --arm vpo=embedded:vpo")
     check_name(name)
     values: dict[str, Any] = {"policy": ",".join(policies)}
-    for setting in settings:
-        if _is_policy(setting):
+    for part in settings:
+        if _is_policy(part):
             raise BadInput(f"--arm {text}: policies come before settings, as in NAME=POLICY,POLICY,answers=3")
-        key, equals, value = setting.partition("=")
+        key, equals, value = part.partition("=")
         key = key.strip().replace("-", "_")
         section, dot, inner = key.partition(".")
         if equals and dot and section == "population":
@@ -202,7 +199,7 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
         if not equals or key not in ArmConfig.model_fields or key in ("policy", "population"):
             known = [*(key for key in ArmConfig.model_fields if key not in ("policy", "population")), "population.KEY"]
             hint = did_you_mean(key, known, most=1) or f"; known: {', '.join(known)}"
-            raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm{hint}")
+            raise BadInput(f"--arm {text}: {part!r} is no setting of an arm{hint}")
         values[key] = value.strip()
     return name, values
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 from click.testing import CliRunner
 
-from evo.cli.problems import problems as problems_command
+from evo.cli.problems import problems_command
 from evo.plugins.maths.family import TASKS
 from evo.plugins.maths.problem import MathsProblem
 from evo.plugins.maths.task import Best
