@@ -1,6 +1,7 @@
 """A pipeline's file: what is wrong with it is one line that names the stage and the key, before anything is
 written."""
 
+import json
 from pathlib import Path
 
 import pytest
