@@ -8,13 +8,13 @@ from typing import Any
 
 from evo.api.arguments import (
     Problems,
-    Score,
+    ScoreFunction,
     add_function,
     call_text,
     check_by_name,
     check_run_name,
     database,
-    plain,
+    plain_value,
     settings_of_run,
     split_problems,
     take_scorer,
@@ -22,19 +22,19 @@ from evo.api.arguments import (
 from evo.api.drive import plan_comparison, python_driver, run_comparison
 from evo.api.results import ComparisonResult
 from evo.api.run import NO_PROBLEM, comparison_result_of
-from evo.config.compare import load_comparison as load_settings
+from evo.config.compare import read_comparison
 from evo.errors import BadInput
 from problems.registry import given
 
-Arm = str | PathLike[str] | Mapping[str, Any]
+_Arm = str | PathLike[str] | Mapping[str, Any]
 """A policy's address, or a mapping with `policy` and settings of this arm."""
 
 
 def compare(
     address: Problems | None = None,
     *,
-    arms: Mapping[str, Arm] | None = None,
-    score: Score | None = None,
+    arms: Mapping[str, _Arm] | None = None,
+    score: ScoreFunction | None = None,
     name: str | None = None,
     db: str | None = None,
     config: str | None = None,
@@ -84,8 +84,12 @@ def compare(
     score, declared = take_scorer("compare", score, settings)
     if not isinstance(arms, Mapping | None):
         raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
-    named = arms and {str(arm): plain(of if isinstance(of, Mapping) else {"policy": of}) for arm, of in arms.items()}
-    options = load_settings(plain(config), {**settings_of_run(settings), "arms": named, "problems": addresses or None})
+    named = arms and {
+        str(arm): plain_value(of if isinstance(of, Mapping) else {"policy": of}) for arm, of in arms.items()
+    }
+    options = read_comparison(
+        plain_value(config), {**settings_of_run(settings), "arms": named, "problems": addresses or None}
+    )
     if score is not None:
         options, problem = add_function(options, score, declared)
         objects = [problem]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from evo.report.trackers import Tracking
     from evo.runs.resume import Resumption
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -80,16 +80,16 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
 
-    def drive(self, work: Callable[[Driver], Coroutine[Any, Any, T]]) -> T:
+    def drive(self, work: Callable[[Driver], Coroutine[Any, Any, _T]]) -> _T:
         """The result of the work. Raises its errors; Interrupted after a Ctrl-C, once it has ended."""
 
-        async def main() -> T:
+        async def main() -> _T:
             self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
             if self.interrupts:  # before there was an event loop
                 raise asyncio.CancelledError
             return await work(self)
 
-        def run() -> T:
+        def run() -> _T:
             return asyncio.run(main())
 
         signals = ENDS if self._command else ENDS[:1]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain, split_problems
+from evo.api.arguments import Problems, call_text, plain_value, split_problems
 from evo.api.display import Steps
 from evo.api.drive import Driver, python_driver
 from evo.api.results import ScorerWarning, data_frame
@@ -88,12 +88,12 @@ def evaluate(
         evo.evaluate("maze:test", policy="embedded:vpo", limit=50, seeds=3, output="vpo.json")["solve@30"]
     """
     addresses, objects = split_problems(address)
-    values = {name: plain(value) for name, value in settings.items() if value is not None}
+    values = {name: plain_value(value) for name, value in settings.items() if value is not None}
     command = call_text("evaluate", address, output=output, **settings)
     driver = python_driver(progress, before="interrupted; nothing was written")
     with given(objects):
         config = parse(EvaluateConfig, {**values, "problems": addresses}, OPTIONS)
-        record = evaluate_policy(driver, config, plain(output), command)
+        record = evaluate_policy(driver, config, plain_value(output), command)
     for name, reason in record["faults"].items():
         warnings.warn(f"{name} is left out: {' '.join(reason.split())}", ScorerWarning, stacklevel=2)
     metrics = {name: record[name] for name in record["per_seed"][0] if name != "seed"}

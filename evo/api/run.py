@@ -8,13 +8,13 @@ from typing import Any
 
 from evo.api.arguments import (
     Problems,
-    Score,
+    ScoreFunction,
     add_function,
     call_text,
     check_by_name,
     check_run_name,
     database,
-    plain,
+    plain_value,
     reopen_function,
     resumed_settings,
     settings_of_run,
@@ -39,7 +39,7 @@ NO_PROBLEM = 'evo.{}: no problem named; give an address, as in "maze:hard", a pr
 def run(
     address: Problems | None = None,
     *,
-    score: Score | None = None,
+    score: ScoreFunction | None = None,
     name: str | None = None,
     db: str | None = None,
     config: str | RunConfig | None = None,
@@ -100,14 +100,14 @@ def run(
 def configure(
     function: str,
     address: Problems | None,
-    score: Score | None,
+    score: ScoreFunction | None,
     config: str | RunConfig | None,
     settings: dict[str, Any],
 ) -> tuple[RunConfig, list[Problem]]:
     """A run's configuration, and the problems among those given that are objects. Raises as `evo.run` does."""
     addresses, objects = split_problems(address)
     scored_by, declared = take_scorer(function, score, settings)
-    loaded = load_config(plain(config), {**settings_of_run(settings), "problems": addresses or None})
+    loaded = load_config(plain_value(config), {**settings_of_run(settings), "problems": addresses or None})
     if scored_by is None:
         if not loaded.problems:
             raise BadInput(NO_PROBLEM.format(function))
@@ -124,7 +124,7 @@ def configure(
 def resume(
     name: str,
     *,
-    score: Score | None = None,
+    score: ScoreFunction | None = None,
     problems: Problem | Sequence[Problem] | None = None,
     accept_change: bool = False,
     db: str | None = None,

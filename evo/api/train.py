@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain, split_problems
+from evo.api.arguments import Problems, call_text, plain_value, split_problems
 from evo.api.display import Steps
 from evo.api.drive import Driver, python_driver
 from evo.api.results import data_frame
@@ -110,12 +110,12 @@ def train(
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
     """
     addresses, objects = split_problems(address)
-    named = {name: plain(value) for name, value in settings.items() if value is not None}
+    named = {name: plain_value(value) for name, value in settings.items() if value is not None}
     command = call_text("train", method, address, output=output, resume=resume, config=config, **settings)
     driver = python_driver(progress, after="{0}: interrupted; evo.train(resume={0!r}) continues it")
     with given(objects):
         training, stop = run_training(
-            driver, command, named, method, addresses, plain(output), plain(resume), plain(config)
+            driver, command, named, method, addresses, plain_value(output), plain_value(resume), plain_value(config)
         )  # fmt: skip
     summary = summarize(training, stop)
     figures = {name: summary[name] for name in TrainResult.__dataclass_fields__ if name in summary}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evo.api.arguments import Score, call_text, check_run_name, database, reopen_function, split_problems
+from evo.api.arguments import ScoreFunction, call_text, check_run_name, database, reopen_function, split_problems
 from evo.api.display import Bar, Display
 from evo.api.drive import Driver, Interrupted, run_search
 from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write
@@ -47,7 +47,7 @@ REPEATS_OF_NOISE = 10
 
 
 def verify(
-    name: str, *, score: Score | None = None, problems: Problem | Sequence[Problem] | None = None,
+    name: str, *, score: ScoreFunction | None = None, problems: Problem | Sequence[Problem] | None = None,
     db: str | None = None, progress: bool = True, **options: Any,
 ) -> Verification:  # fmt: skip
     """Score the winner of a run again, with its seed, the seed with tuned numbers, and plain samples of its policy.

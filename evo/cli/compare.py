@@ -21,7 +21,7 @@ from evo.cli.options import (
     read_command,
 )
 from evo.cli.outcome import report
-from evo.config.compare import CompareOptions, load_comparison, parse_arm
+from evo.config.compare import CompareOptions, parse_arm, read_comparison
 from evo.errors import BadInput
 
 
@@ -103,7 +103,7 @@ def compare_command(
         named[arm] = values
     added = [] if baselines == ("none",) else ",".join(baselines).split(",") if baselines else None
     given = {**collect_given(options), "problems": problems, "arms": named or None, "baselines": added}
-    config = load_comparison(config_path, given)
+    config = read_comparison(config_path, given)
     check_processes(config.processes, ray)
     plan = plan_comparison(config, db, name, read_command())
     configs, seeds = plan.configs, len({one.seed for one in plan.configs})

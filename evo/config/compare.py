@@ -40,7 +40,7 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
     TUNED_START: {"policy": TUNED_POLICY, "answers": 1},
 }
 """The baselines that repeat no arm."""
-NAMES = (*REPEATS, *FIXED)
+_BASELINES = (*REPEATS, *FIXED)
 
 
 def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str, set[str]]:
@@ -49,8 +49,8 @@ def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str,
     chosen: dict[str, set[str]] = {}
     for text in baselines:
         name, equals, arm = (part.strip() for part in text.partition("="))
-        if name not in NAMES:
-            raise BadInput(f"baseline {text}: there is no baseline {name}; there are {', '.join(NAMES)}")
+        if name not in _BASELINES:
+            raise BadInput(f"baseline {text}: there is no baseline {name}; there are {', '.join(_BASELINES)}")
         if name in FIXED and equals:
             raise BadInput(f"baseline {text}: {name} is a fixed policy and repeats no arm")
         if equals and not arm:
@@ -58,7 +58,7 @@ def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str,
         if equals and arm not in arms:
             raise BadInput(f"{name} of {arm}: there is no such arm; there are {', '.join(arms)}")
         chosen.setdefault(name, set()).add(arm or arms[0])
-    return {name: chosen[name] for name in NAMES if name in chosen}
+    return {name: chosen[name] for name in _BASELINES if name in chosen}
 
 
 def repeat(name: str, arm: ArmConfig) -> ArmConfig:
@@ -118,7 +118,7 @@ class CompareConfig(RunConfig):
         if not isinstance(arms, Mapping):
             return arms
         for name in map(str, arms):
-            check_name(name)
+            check_arm_name(name)
         return {str(name): {"policy": arm} if isinstance(arm, str) else arm for name, arm in arms.items()}
 
     @property
@@ -157,7 +157,7 @@ class CompareOptions(CompareConfig):
         return self
 
 
-def load_comparison(path: str | None, overrides: Mapping[str, Any]) -> CompareOptions:
+def read_comparison(path: str | None, overrides: Mapping[str, Any]) -> CompareOptions:
     """From YAML (keys of a run, `arms` and the other keys of a comparison), then flags. Raises BadInput."""
     source, values = f"--config {path}" if path else OPTIONS, read_yaml(path)
     shared = {re.sub(r"^train\.", "training.", key): value for key, value in overrides.items()}
@@ -165,7 +165,7 @@ def load_comparison(path: str | None, overrides: Mapping[str, Any]) -> CompareOp
     return parse(CompareOptions, values, source)
 
 
-def check_name(name: str) -> None:
+def check_arm_name(name: str) -> None:
     if not _ARM_NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} is no name for an arm: up to 40 letters from a to z, digits, dots, dashes and underscores"
@@ -185,7 +185,7 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     name, policies = name.strip(), [policy.strip(), *policies]
     if not all(policies):
         raise BadInput(f"--arm {text}: expected NAME=POLICY, as in --arm vpo=embedded:vpo")
-    check_name(name)
+    check_arm_name(name)
     values: dict[str, Any] = {"policy": ",".join(policies)}
     for part in settings:
         if _is_policy(part):

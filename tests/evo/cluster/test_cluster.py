@@ -18,7 +18,7 @@ from support.waiting_run import plan_run
 
 from evo.comparison.plan import planned_runs, start_comparison
 from evo.comparison.workers import Runner
-from evo.config.compare import load_comparison
+from evo.config.compare import read_comparison
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.runs.finish import Ended, read_ended, run_to_end
@@ -71,7 +71,7 @@ def sequences(db: str) -> list[int]:
 
 
 def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
-    compared = load_comparison(
+    compared = read_comparison(
         None,
         {
             **{"problems": ["maze:test"], "limit": 2, "iterations": 6, "answers": 1, "seeds": 2, "baselines": []},
