@@ -19,7 +19,7 @@ from evo.api.arguments import (
     split_problems,
     take_scorer,
 )
-from evo.api.drive import plan_comparison, python_driver, run_comparison
+from evo.api.drive import new_comparison, plan_comparison, python_driver
 from evo.api.results import ComparisonResult
 from evo.api.run import NO_PROBLEM, comparison_result_of
 from evo.config.compare import read_comparison
@@ -99,5 +99,6 @@ def compare(
     with given(objects):
         plan = plan_comparison(options, db, name, command)
         check_by_name(objects, ray)
-        outcome = run_comparison(plan, python_driver(progress), db, processes=processes, ray=ray)
+        driver = python_driver(progress)
+        outcome = driver.drive(new_comparison(plan, driver, db, processes=processes, ray=ray))
     return comparison_result_of(outcome, db, options.against)

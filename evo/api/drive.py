@@ -82,24 +82,18 @@ class Driver:
 
     def drive(self, work: Callable[[Driver], Coroutine[Any, Any, _T]]) -> _T:
         """The result of the work. Raises its errors; Interrupted after a Ctrl-C, once it has ended."""
-
-        async def main() -> _T:
-            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-            if self.interrupts:  # before there was an event loop
-                raise asyncio.CancelledError
-            return await work(self)
-
-        def run() -> _T:
-            return asyncio.run(main())
-
+        if asyncio._get_running_loop() is not None:
+            with handling(self._press, signal.SIGINT), ThreadPoolExecutor(1, "evo") as thread:
+                return thread.submit(copy_context().run, self.drive, work).result()
         signals = ENDS if self._command else ENDS[:1]
         with self.tracking or contextlib.nullcontext(), handling(self._press, *signals), self.display:
             try:
-                if asyncio._get_running_loop() is None:
-                    result = run()
-                else:
-                    with ThreadPoolExecutor(1, "evo") as thread:
-                        result = thread.submit(copy_context().run, run).result()
+                with asyncio.Runner() as runner:
+                    self._loop = runner.get_loop()
+                    self._task = self._loop.create_task(work(self))
+                    if self.interrupts:  # before there was an event loop
+                        self._task.cancel()
+                    result: _T = self._loop.run_until_complete(self._task)
             except (asyncio.CancelledError, KeyboardInterrupt):
                 raise self._interrupted() from None
         if self.interrupts and not self._command:
@@ -217,30 +211,28 @@ class ComparisonOutcome:
         return tuple(dict.fromkeys(fault for run in self.ended for fault in run.faults))
 
 
-def start_search(
+Work = Callable[[Driver], Coroutine[Any, Any, _T]]
+"""What a driver drives."""
+
+
+def new_search(
     config: RunConfig, driver: Driver, db: str, name: str | None, command: str, resources: Resources
-) -> SearchOutcome:
-    """Search a new run to its end. resources: those with which check_new_run accepted the configuration"""
+) -> Work[SearchOutcome]:
+    """A new run, for the driver. resources: those with which check_new_run accepted the configuration"""
     config = name_in_trackers(config, name)
     driver.track(config.report_to, config.tracked_as)
-    return run_search(
-        partial(start_run, config, db=db, name=name, command=command, resources=resources), driver, db
-    )  # fmt: skip
+    return partial(search_run, partial(start_run, config, db=db, name=name, command=command, resources=resources), db)
 
 
-def run_search(opening: Callable[[], Coroutine[Any, Any, OpenRun]], driver: Driver, db: str) -> SearchOutcome:
+async def search_run(opening: Callable[[], Coroutine[Any, Any, OpenRun]], db: str, driver: Driver) -> SearchOutcome:
     """Search a run to its end. opening: starts or resumes it"""
-
-    async def work(driver: Driver) -> SearchOutcome:
-        run = await opening()
-        try:
-            async with driver.showing(db, run.run.name):
-                with driver.interruptible(run.search.interrupt):
-                    return await run_to_end(run)
-        finally:
-            await run.close()
-
-    return driver.drive(work)
+    run = await opening()
+    try:
+        async with driver.showing(db, run.run.name):
+            with driver.interruptible(run.search.interrupt):
+                return await run_to_end(run)
+    finally:
+        await run.close()
 
 
 @dataclass(frozen=True)
@@ -267,56 +259,54 @@ def plan_comparison(options: CompareOptions, db: str, name: str | None, command:
     return ComparisonPlan(configs, partial(start_comparison, db, name, runs, command), options.against)
 
 
-def run_comparison(
+def new_comparison(
     plan: ComparisonPlan, driver: Driver, db: str, *, processes: int | None = None, ray: str | None = None
+) -> Work[ComparisonOutcome]:
+    """A planned comparison, for the driver. processes: how many search side by side; None lets the policies decide"""
+    driver.track(plan.configs[0].report_to, plan.configs[0].tracked_as)
+    return partial(search_comparison, plan, db, processes, ray)
+
+
+async def search_comparison(
+    plan: ComparisonPlan, db: str, processes: int | None, ray: str | None, driver: Driver
 ) -> ComparisonOutcome:
     """Load the resources of the runs' configurations, then start and search all seed batches. Wrong input is found
-    before anything is stored, and everything committed stays.
-
-    processes: how many search side by side; None lets the policies decide
-    """
+    before anything is stored, and everything committed stays."""
     from evo.cluster import open_runner
     from evo.comparison.workers import runner_for  # worker processes: a single search does without
 
-    if plan.configs and driver.tracking is None:
-        driver.track(plan.configs[0].report_to, plan.configs[0].tracked_as)
-    runner = runner_for(plan.configs, processes) if ray is None else open_runner(ray, db)
-
-    async def work(driver: Driver) -> ComparisonOutcome:
-        cancelled = False
-        try:
-            with driver.interruptible(runner.interrupt):
-                await runner.prepare(plan.configs)
-                if runner.stopping:
-                    raise asyncio.CancelledError
-                name, batches = plan.start()
-                async with driver.showing(db, name, plan.against):
-                    try:
-                        await runner.search(db, batches, plan.changes)
-                    except asyncio.CancelledError:
-                        cancelled = True
-        finally:
-            await runner.close()
-        ended = read_ended(db, [run for batch in batches for run in batch])
-        interrupted = cancelled or bool(runner.stopping) or any(run.outcome == "interrupted" for run in ended)
-        return ComparisonOutcome(name, ended, interrupted)
-
-    return driver.drive(work)
+    runner, cancelled = runner_for(plan.configs, processes) if ray is None else open_runner(ray, db), False
+    try:
+        with driver.interruptible(runner.interrupt):
+            await runner.prepare(plan.configs)
+            if runner.stopping:
+                raise asyncio.CancelledError
+            name, batches = plan.start()
+            async with driver.showing(db, name, plan.against):
+                try:
+                    await runner.search(db, batches, plan.changes)
+                except asyncio.CancelledError:
+                    cancelled = True
+    finally:
+        await runner.close()
+    ended = read_ended(db, [run for batch in batches for run in batch])
+    interrupted = cancelled or bool(runner.stopping) or any(run.outcome == "interrupted" for run in ended)
+    return ComparisonOutcome(name, ended, interrupted)
 
 
-def resume_search(
+def resumed_search(
     plan: Resumption, driver: Driver, db: str, *, processes: int | None = None, ray: str | None = None
-) -> SearchOutcome | ComparisonOutcome:
-    """Continue a stored run, or the runs of a comparison that have anything left to do."""
+) -> Work[SearchOutcome | ComparisonOutcome]:
+    """A stored run, or the runs of a comparison that have anything left to do, for the driver."""
     from evo.runs.resume import config_of, resume_run
 
     first = config_of(plan.runs[0], plan.changes)
     driver.track(first.report_to, first.tracked_as, plan.runs[0].config.get("report_to", ()))
     if not plan.is_comparison:
-        return run_search(partial(resume_run, plan.name, db=db, changes=plan.changes), driver, db)
+        return partial(search_run, partial(resume_run, plan.name, db=db, changes=plan.changes), db)
     from evo.comparison.plan import seed_batches
 
     configs = plan.configs()
     batches = seed_batches([(run.name, run.seed) for run in plan.runs if run.name in configs])
     comparison = ComparisonPlan(list(configs.values()), lambda: (plan.name, batches), changes=plan.changes)
-    return run_comparison(comparison, driver, db, processes=processes, ray=ray)
+    return partial(search_comparison, comparison, db, processes, ray)

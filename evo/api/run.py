@@ -21,7 +21,7 @@ from evo.api.arguments import (
     split_problems,
     take_scorer,
 )
-from evo.api.drive import ComparisonOutcome, python_driver, resume_search, start_search
+from evo.api.drive import ComparisonOutcome, new_search, python_driver, resumed_search
 from evo.api.results import ComparisonResult, RunResult, ScorerWarning, load_comparison, load_run
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput, SearchFailed
@@ -93,7 +93,8 @@ def run(
     db, resources = database(db), Resources()
     with given(objects):
         check_new_run(loaded, resources, db, name)
-        outcome = start_search(loaded, python_driver(progress), db, name, command, resources)
+        driver = python_driver(progress)
+        outcome = driver.drive(new_search(loaded, driver, db, name, command, resources))
     return result_of(outcome, db)
 
 
@@ -162,8 +163,8 @@ def resume(
     objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
     check_by_name(objects, ray)
     with given(objects):
-        processes = 1 if objects else processes
-        outcome = resume_search(plan, python_driver(progress), db, processes=processes, ray=ray)
+        driver, processes = python_driver(progress), 1 if objects else processes
+        outcome = driver.drive(resumed_search(plan, driver, db, processes=processes, ray=ray))
     return result_of(outcome, db) if isinstance(outcome, SearchOutcome) else comparison_result_of(outcome, db)
 
 

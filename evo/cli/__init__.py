@@ -11,7 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -94,12 +94,6 @@ class LazyGroup(click.Group):
             ctx.fail(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:  # of which click would make an empty line
-            raise click.Abort(str(error)) from None
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             listed = [(name, help_) for name, (_, help_) in COMMANDS.items()]
@@ -164,8 +158,11 @@ def invoke(argv: Sequence[str]) -> int:
     if (invalid := next((argument for argument in argv if not is_text(argument)), None)) is not None:
         return _complain(f"{invalid!r} is not UTF-8 text, so it cannot be a name or a path", 2)
     try:
-        code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
+        with evo.make_context("evo", list(argv)) as command:  # evo.main would print a line after Ctrl-C
+            code = evo.invoke(command)
         return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from evo.api.drive import plan_comparison, run_comparison
+from evo.api.drive import new_comparison, plan_comparison
 from evo.cli.flags import SEARCH_SECTIONS, GroupedCommand, collect_given, flag, shared_search_flags
 from evo.cli.live import search_driver
 from evo.cli.options import (
@@ -111,5 +111,5 @@ def compare_command(
     detectable = describe_detectable(len(configs[0].problems), seeds, len(configs) // seeds, learn)
     console, output = open_console(stderr=as_json), OutputOptions(db, plain, as_json)
     driver = search_driver(console, output, configs, against=config.against, first=detectable)
-    outcome = run_comparison(plan, driver, db, processes=config.processes, ray=ray)
+    outcome = driver.drive(new_comparison(plan, driver, db, processes=config.processes, ray=ray))
     return report(outcome, output, console, against=config.against)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from evo.api.results import load_comparison
-from evo.cli import evo
+from evo.cli import invoke
 from evo.cli.options import (
     db_option,
     format_arguments,
@@ -20,6 +20,7 @@ from evo.cli.options import (
     print_json,
     print_table,
 )
+from evo.errors import INTERRUPTED
 from evo.evaluation.preferences import WEIGHTINGS
 from islands.names import format_db_option
 from problems.weights import SPREAD
@@ -52,7 +53,9 @@ def demo_command(limit: int, iterations: int, seed: int, db: str, plain: bool, a
     arguments = ["compare", "maze:test", *(f"--{key}={value}" for key, value in settings.items())]
     arguments += [*(f"--arm={arm}={policy}" for arm, policy in _ARMS.items()), "--json", *["--plain"] * plain]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        code = int(evo.main(args=arguments, prog_name="evo", standalone_mode=False))
+        code = invoke(arguments)
+    if code not in (0, INTERRUPTED):
+        return code
     name = json.loads(printed.getvalue())["comparison"]
     if code:
         console.print(f"Resume with: evo resume {format_arguments(name, db)}", soft_wrap=True)

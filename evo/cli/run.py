@@ -70,12 +70,13 @@ def run_command(
     """
     config, resources = load_config(config_path, {**collect_given(options), "problems": problems}), Resources()
     check_new_run(config, resources, db, name)
-    from evo.api.drive import start_search  # slow to import: the database's library
+    from evo.api.drive import new_search  # slow to import: the database's library
     from evo.cli.outcome import report
 
     console, output = open_console(stderr=as_json), OutputOptions(db, plain, as_json)
     driver = search_driver(console, output, [config])
-    return report(start_search(config, driver, db, name, read_command(), resources), output, console)
+    outcome = driver.drive(new_search(config, driver, db, name, read_command(), resources))
+    return report(outcome, output, console)
 
 
 @click.command("resume")
@@ -107,7 +108,7 @@ def resume_command(
     """Continue RUN after its last committed iteration, with the same seed; nothing committed is scored again. If RUN is
     a comparison, all its runs continue, and those that have not begun begin. A run whose scorer was edited
     continues with --accept-change only."""
-    from evo.api.drive import resume_search
+    from evo.api.drive import resumed_search
     from evo.cli.outcome import report
     from evo.runs.resume import plan_resume
 
@@ -123,4 +124,5 @@ def resume_command(
     if ray is not None and not plan.is_comparison:
         raise BadInput(f"--ray takes whole searches of a comparison, and {name} is one run: leave it out")
     driver = search_driver(console, output, list(plan.configs().values()))
-    return report(resume_search(plan, driver, db, processes=processes, ray=ray), output, console)
+    outcome = driver.drive(resumed_search(plan, driver, db, processes=processes, ray=ray))
+    return report(outcome, output, console)
