@@ -9,16 +9,14 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
 
 from problems.contract import Problem, Score, ScorerFault, finite
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 
-T = TypeVar("T")
 MOST_FAULTS = 20
 """After this many faults, a scorer that has judged nothing except its seed is at fault itself."""
 
@@ -92,10 +90,6 @@ class Scorer:
     def takes_seed(self, problem: Problem, answer: str) -> bool:
         """scores_its_seed, likewise."""
         return scores_its_seed(problem, answer)
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Blocking work on one of the scorer's threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _judge(self, problem: Problem, answer: str) -> tuple[Score, float]:
         start = perf_counter()

@@ -13,7 +13,7 @@ from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
 from problems.address import did_you_mean
-from problems.contract import Problem, complete_problem
+from problems.contract import Problem
 from problems.custom.scorer_file import NEAR
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox
@@ -25,7 +25,7 @@ Problems = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | 
 
 _Searched = TypeVar("_Searched", bound=RunConfig)
 
-_NO_PROBLEM = "a problem is an address, or an object with name, objectives, statement and score; this is neither: {!r}"
+_NO_PROBLEM = "a problem is an address, or an object of a subclass of problems.Problem; this is neither: {!r}"
 _NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), seed_answer= (where it starts), or both"
 
 
@@ -65,19 +65,17 @@ def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]
         return [], []
     if isinstance(problems, str | os.PathLike):
         return [os.fspath(problems)], []
-    if (alone := complete_problem(problems)) is not None:
-        return [alone.name], [alone]
+    if isinstance(problems, Problem):
+        return [problems.name], [problems]
     if not isinstance(problems, Iterable):
         hint = f"; a scoring function is given as score={name_of(problems)}" if callable(problems) else ""
         raise TypeError(_NO_PROBLEM.format(problems) + hint)
     addresses, objects = [], []
     for given in problems:
-        problem = None if isinstance(given, str | os.PathLike) else complete_problem(given)
-        if problem is not None:
-            objects.append(problem)
-        elif not isinstance(given, str | os.PathLike):
+        if not isinstance(given, str | os.PathLike | Problem):
             raise TypeError(_NO_PROBLEM.format(given))
-        addresses.append(problem.name if problem is not None else os.fspath(given))  # type: ignore[arg-type]
+        objects += [given] if isinstance(given, Problem) else []
+        addresses.append(given.name if isinstance(given, Problem) else os.fspath(given))
     return addresses, objects
 
 
@@ -122,7 +120,7 @@ def _short(value: Any) -> str:
 
 
 ScoreFunction = Callable[[Any], Any]
-"""An answer -> a number, a mapping of names to numbers, or a problems.ScoreFunction (problems.custom.scorer_file)."""
+"""An answer -> a number, a mapping of names to numbers, or a problems.Score (problems.custom.scorer_file)."""
 
 
 def take_scorer(

@@ -35,7 +35,7 @@ from evo.runs.resume import plan_resume, resume_run
 from evo.runs.start import OpenRun, start_run
 from evo.search.iteration import Iteration
 from evo.search.resources import Resources
-from evo.search.stop import FINISHED, INTERRUPTED
+from evo.search.stop import FINISHED, INTERRUPT
 from islands.types import Candidate, Placement
 from problems import temp_dirs
 from problems.contract import Problem, Score, ScorerFault, clip, finite
@@ -261,7 +261,7 @@ class Session:
 
     async def _finish(self) -> None:
         launched = self.launched
-        stop = launched.core.stopped or (FINISHED if self.is_done() and not self._open else INTERRUPTED)
+        stop = launched.core.stopped or (FINISHED if self.is_done() and not self._open else INTERRUPT)
         launched.status.active.pause()
         if self._lost is None:
             end_run(launched, stop)

@@ -1,4 +1,4 @@
-"""`evo demo`: two trained policies search the same mazes, and are asked for trade-offs that nobody named before."""
+"""`evo demo`: two trained policies search the same mazes, and are asked for trade-offs that were not named before."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def demo_command(limit: int, iterations: int, seed: int, db: str, plain: bool, a
     console.print("\nNext:", style="bold")
     for command, what in commands:
         console.print(f"  {command:<{longest}}   [dim]{what}[/dim]", soft_wrap=True)
-    outcome = f"{describe_standing(record)}."
+    outcome = f"{describe_outcome(record)}."
     console.print(f"\n[bold]Outcome:[/bold] {outcome}", soft_wrap=True)
     if as_json:
         print_json({**record, "outcome": outcome})
@@ -102,7 +102,7 @@ def read_standing(name: str, db: str) -> dict[str, Any]:
     return {**common, "solved": solved, "weightings_solved": weightings, "vpo_ahead": ahead}
 
 
-def describe_standing(record: dict[str, Any]) -> str:
+def describe_outcome(record: dict[str, Any]) -> str:
     """What `read_standing` gives, as a sentence without its full stop."""
     shares = record["weightings_solved"]
     verdicts = {True: "VPO is ahead", False: "VPO is behind", None: "no difference is shown"}

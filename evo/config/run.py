@@ -161,9 +161,6 @@ class RunConfig(SamplingConfig):
     weights: Weights | None = setting(
         None, f"{WEIGHTS} {SPREAD}: search for all weights alike; the set of best answers is the result."
     )
-    mixing: Literal["bandit", "turns"] = setting(
-        "bandit", "How a search chooses between policies A,B; bandit: by recent progress; turns: each in its turn."
-    )
 
     iterations: Count | None = setting(
         None, "Iterations per problem; default 100, or an OpenEvolve config's.", "resume"

@@ -35,7 +35,6 @@ class TraceSettings(StrictModel):
         "resume",
     )
     db: str = setting(DEFAULT_DB, "The database of runs that name no other.", "resume")
-    passes: int = setting(1, "Passes over the traces, each in another order.", "resume", ge=1)
 
     @field_validator("from_traces")
     @classmethod
@@ -120,10 +119,7 @@ class TrainRun(TraceSettings, TrainerSettings):
         if self.method == IMPROVE:
             if not self.from_traces:
                 raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
-            self._as_stored()
-            for name in self._changed(name for name in TraceSettings.model_fields if name == "passes"):
-                key = name.replace("_", "-")
-                raise ValueError(f"{key} chooses among stored iterations; {self.method} takes all answers")
+            self._check_unsampled()
             return self
         method = METHODS[self.method]
         if self.weights is not None and not method.scalar:
@@ -144,22 +140,16 @@ class TrainRun(TraceSettings, TrainerSettings):
         if self.reward == "solve" and method.goals and self.archive_run is None:
             raise ValueError(f"the goals of {self.method} are what a search ended with: --parents-from archive:RUN")
         if self.from_traces:
-            self._as_stored()
-            return self
-        if self.archive_run is None:
+            self._check_unsampled()
+        elif self.archive_run is None:
             self.db = DEFAULT_DB  # ignored, whatever the environment sets
-        for name in self._changed(name for name in TraceSettings.model_fields if name != "db"):
-            raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
         return self
 
-    def _as_stored(self) -> None:
-        for name in self._changed(fields_for(TrainRun, "prompts")):
-            raise ValueError(f"stored traces are already sampled: {name} cannot be set")
-
-    def _changed(self, names: Iterable[str]) -> list[str]:
-        """Those of the settings that are not their defaults."""
+    def _check_unsampled(self) -> None:
         fields = TrainRun.model_fields
-        return [name for name in names if getattr(self, name) != fields[name].get_default(call_default_factory=True)]
+        for name in fields_for(TrainRun, "prompts"):
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True):
+                raise ValueError(f"stored traces are already sampled: {name} cannot be set")
 
     def stored(self) -> dict[str, Any]:
         """Plain values as they may be kept: without the passwords of databases."""

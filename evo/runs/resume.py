@@ -24,7 +24,6 @@ from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
 from islands.comparisons import begun_run, runs_named
 from islands.runs import run_progress, run_totals
-from islands.scorers import record_scorer_change, set_fingerprint
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.address import name_few
@@ -231,10 +230,8 @@ async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], accep
     now = await _fingerprints(opened, opened.run.name, records, accept)
     with opened.store.begin() as transaction:
         for record, new in zip(records, now, strict=True):
-            if record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
-                set_fingerprint(record.id, new, transaction)
-            elif record.fingerprint != new:
-                record_scorer_change(record.id, record.fingerprint, new, transaction)
+            if record.fingerprint != new:
+                opened.store.record_scorer_change(record.id, record.fingerprint, new, transaction)
 
 
 async def check_others(opened: OpenRun, accept: bool) -> None:
@@ -251,9 +248,7 @@ async def _fingerprints(opened: OpenRun, run: str, records: Sequence[ProblemReco
     """Those of the scorers now. Raises BadInput if one is another than the run's record has, and a change is not
     accepted."""
     now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in opened.problems])
-    changed = [
-        record.address for record, new in zip(records, now, strict=True) if record.fingerprint not in (None, new)
-    ]
+    changed = [record.address for record, new in zip(records, now, strict=True) if record.fingerprint != new]
     if changed and not accept:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(

@@ -111,7 +111,6 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     if given["strategy"] in ("auto", "pareto"):
         given.setdefault("pareto_pool", config.population.pareto_pool)
         given.setdefault("climb", config.population.climb)
-        given.setdefault("pareto_by", config.population.pareto_by)
     return {**kept, "population": given, "problems": list(addresses), "limit": None}
 
 

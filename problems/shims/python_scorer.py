@@ -1,8 +1,8 @@
 """Runs in a sandbox worker: loads a user's scorer file, or a pickled scoring function, and answers the parent's
 requests in plain data.
 
-It stands between the two so that a fault in the user's code comes back with its line, and so that a `Problem` object,
-a `score` function in a file and a function of a notebook look alike from outside. It imports only the standard library.
+It stands between the two so that a fault in the user's code comes back with its line, and so that a `score` function in
+a file and a function of a notebook look alike from outside. It imports only the standard library.
 """
 
 import importlib
@@ -34,17 +34,14 @@ _TEXTS = ("<string>", "<answer>", "<candidate>", "<program>", "<solution>")
 
 
 def _load() -> Any:
-    """An object with `score`; None if the file defines none."""
+    """An object with `score`, if the file defines one."""
     if PICKLE is not None:
         function = pickle.loads(Path(PICKLE).read_bytes())
         return SimpleNamespace(score=function)
     module: Any = user_file.load(FILE, "scorer_file")
     if ADAPTER is not None:
         return importlib.import_module(ADAPTER).adapt(module)
-    if callable(getattr(module, "score", None)):
-        return module
-    made = getattr(module, "problem", None)
-    return made if made is not None else getattr(module, "Problem", lambda: None)()
+    return module
 
 
 if PICKLE is None:
@@ -63,8 +60,8 @@ def describe() -> dict[str, Any]:
     if _broken is not None or PICKLE is not None:
         return _broken or {}
     if not callable(getattr(_target, "score", None)):
-        return {"fault": "no function score(answer), no `problem` and no class Problem", "line": None}
-    declared: dict[str, Any] = {name: callable(getattr(_target, name, None)) for name in ("canonical", "held_out")}
+        return {"fault": "it defines no function score(answer)", "line": None}
+    declared: dict[str, Any] = {"held_out": callable(getattr(_target, "held_out", None))}
     names = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
     for name in (*names, "groups") if ADAPTER is not None else names:
         value: Any = getattr(_target, name, None)
@@ -134,11 +131,6 @@ def _misfit(error: Exception) -> dict[str, str]:
 def _ran(value: Any) -> bool:
     """Whether it is a function of code that was executed from a text."""
     return getattr(getattr(value, "__code__", None), "co_filename", None) in _TEXTS
-
-
-def canonical(answer: str) -> Any:
-    """The object's own canonical form."""
-    return _target.canonical(answer)
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from evo.cli import invoke
 from evo.ui.databases import RunDatabase
 from evo.ui.server import PageServer
 from islands.groups import children
-from islands.schema import Candidate, Problem, Run
+from islands.schema import Candidates, Problems, Runs
 from islands.store import Store
 
 BOTH = ("sqlite", "postgresql")
@@ -96,8 +96,8 @@ def plain(value, answers=None):
 
 def answers_of(db):
     """Candidate id -> its run, its group there and its text."""
-    query = select(Candidate.c.id, Run.c.name, Candidate.c.sequence, Candidate.c.text).select_from(
-        Candidate.join(Problem, Problem.c.id == Candidate.c.problem_id).join(Run, Run.c.id == Problem.c.run_id)
+    query = select(Candidates.c.id, Runs.c.name, Candidates.c.sequence, Candidates.c.text).select_from(
+        Candidates.join(Problems, Problems.c.id == Candidates.c.problem_id).join(Runs, Runs.c.id == Problems.c.run_id)
     )
     with Store.open(db, read_only=True) as store:
         return {id: " ".join(map(str, rest)) for id, *rest in store.rows(query)}
@@ -223,7 +223,7 @@ def test_stored_searches_teach(db, tmp_path):
     done("train", "vpo", "--from-traces", "maze", *given, "-o", tmp_path / "traces")
     parents = ["--parents", "1", "--parents-from", "archive:maze", "--rollouts", "2"]
     done("train", "vpo", "maze:train/0-1", *parents, *given, "-o", tmp_path / "parents")
-    done("run", "maze:train", "--limit", "1", "--policy", "scripted:vary", "--start", "maze", "--iterations", "1",
+    done("run", "maze:train", "--limit", "1", "--policy", "scripted:mutate", "--start", "maze", "--iterations", "1",
          "--name", "started", "--db", db, "--plain")  # fmt: skip
 
 

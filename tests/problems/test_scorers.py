@@ -147,37 +147,6 @@ def test_what_the_file_may_declare(scorer):
     assert problem.canonical("```python\nb\n```") == "b\n"
 
 
-OBJECT = """
-from problems import Score
-
-class {kind}:
-    name = "mine"
-    objectives = ("up", "down")
-    target = 3.0
-    answer_format = "text"
-
-    def statement(self):
-        return "Say something."
-
-    def seed_answer(self):
-        return "hello"
-
-    def canonical(self, answer):
-        return answer.strip().lower()
-
-    def score(self, answer):
-        return Score((len(answer), -1.0), 2.0, {{"n": 1.0}}, "fine")
-"""
-
-
-@pytest.mark.parametrize("text", [OBJECT.format(kind="Problem"), OBJECT.format(kind="Mine") + "\nproblem = Mine()\n"])
-def test_a_problem_object_or_class(scorer, text):
-    problem = scorer(text)
-    assert problem.objectives == ("up", "down") and problem.target == 3.0
-    assert problem.seed_answer() == "hello" and problem.canonical("  HI ") == "hi"
-    assert problem.score("hey") == Score((3.0, -1.0), 2.0, {"n": 1.0}, "fine")
-
-
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -488,7 +457,6 @@ def closing_over(value):
 def test_a_fingerprint_changes_with_the_code_and_what_it_refers_to():
     assert describe_value(closing_over(2)) == describe_value(closing_over(2))
     assert describe_value(closing_over(2)) != describe_value(closing_over(3))
-    assert describe_value(closing_over(10**5000)) != describe_value(closing_over(10**5000 + 1))
     assert describe_value(closing_over({"a": [1]})) != describe_value(closing_over({"a": [2]}))
     same = "def f(a):\n    return helper(a)\ndef helper(a):\n    return {}\n"
     assert describe_value(made_from(same.format(1))) == describe_value(made_from(same.format(1)))
@@ -502,7 +470,7 @@ def test_a_fingerprint_ends_for_what_refers_to_itself():
 
     loop = [1]
     loop.append(loop)
-    assert "again" in describe_value(again) and "..." in describe_value(loop)
+    assert "again" in describe_value(again) and "len(answer) * value" in describe_value(closing_over(loop))
 
 
 def test_the_problem_s_fingerprint_counts_what_was_declared(tmp_path):

@@ -98,7 +98,6 @@ def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, 
     ("changes", "said"),
     [
         ({"from_traces": []}, "name them with --from-traces RUN"),
-        ({"passes": 2}, "passes chooses among stored iterations"),
         ({"rollouts": 4}, "rollouts cannot be set"),
     ],
 )
