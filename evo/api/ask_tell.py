@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.api.arguments import (
-    Problems,
+    ProblemSources,
     ScoreFunction,
     call_text,
     check_run_name,
@@ -371,7 +371,7 @@ class Search:
 
     def __init__(
         self,
-        address: Problems | None = None,
+        address: ProblemSources | None = None,
         *,
         score: ScoreFunction | None = None,
         name: str | None = None,

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any
 
 from evo.api.arguments import (
-    Problems,
+    ProblemSources,
     ScoreFunction,
     add_function,
     call_text,
@@ -31,7 +31,7 @@ _Arm = str | PathLike[str] | Mapping[str, Any]
 
 
 def compare(
-    address: Problems | None = None,
+    address: ProblemSources | None = None,
     *,
     arms: Mapping[str, _Arm] | None = None,
     score: ScoreFunction | None = None,

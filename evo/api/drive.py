@@ -221,10 +221,10 @@ def new_search(
     """A new run, for the driver. resources: those with which check_new_run accepted the configuration"""
     config = name_in_trackers(config, name)
     driver.track(config.report_to, config.tracked_as)
-    return partial(search_run, partial(start_run, config, db=db, name=name, command=command, resources=resources), db)
+    return partial(run_search, partial(start_run, config, db=db, name=name, command=command, resources=resources), db)
 
 
-async def search_run(opening: Callable[[], Coroutine[Any, Any, OpenRun]], db: str, driver: Driver) -> SearchOutcome:
+async def run_search(opening: Callable[[], Coroutine[Any, Any, OpenRun]], db: str, driver: Driver) -> SearchOutcome:
     """Search a run to its end. opening: starts or resumes it"""
     run = await opening()
     try:
@@ -303,7 +303,7 @@ def resumed_search(
     first = config_of(plan.runs[0], plan.changes)
     driver.track(first.report_to, first.tracked_as, plan.runs[0].config.get("report_to", ()))
     if not plan.is_comparison:
-        return partial(search_run, partial(resume_run, plan.name, db=db, changes=plan.changes), db)
+        return partial(run_search, partial(resume_run, plan.name, db=db, changes=plan.changes), db)
     from evo.comparison.plan import seed_batches
 
     configs = plan.configs()

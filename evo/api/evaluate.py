@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain_value, split_problems
+from evo.api.arguments import ProblemSources, call_text, plain_value, split_problems
 from evo.api.display import Steps
 from evo.api.drive import Driver, python_driver
 from evo.api.results import ScorerWarning, data_frame
@@ -59,7 +59,7 @@ class EvaluateResult(Mapping[str, float | None]):
 
 
 def evaluate(
-    address: Problems,
+    address: ProblemSources,
     *,
     output: str | None = None,
     progress: bool = True,

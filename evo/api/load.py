@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-from evo.api.arguments import Problems, plain_value, split_problems
+from evo.api.arguments import ProblemSources, plain_value, split_problems
 from evo.search.resources import problems_at
 from problems.contract import Problem
 from problems.registry import given
@@ -37,7 +37,7 @@ def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
     )
 
 
-def load_problems(address: Problems, *, limit: int | None = None) -> list[Problem]:
+def load_problems(address: ProblemSources, *, limit: int | None = None) -> list[Problem]:
     """The problems that addresses name, each once, in order.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evo.api.arguments import (
-    Problems,
+    ProblemSources,
     ScoreFunction,
     add_function,
     call_text,
@@ -37,7 +37,7 @@ NO_PROBLEM = 'evo.{}: no problem named; give an address, as in "maze:hard", a pr
 
 
 def run(
-    address: Problems | None = None,
+    address: ProblemSources | None = None,
     *,
     score: ScoreFunction | None = None,
     name: str | None = None,
@@ -100,7 +100,7 @@ def run(
 
 def configure(
     function: str,
-    address: Problems | None,
+    address: ProblemSources | None,
     score: ScoreFunction | None,
     config: str | RunConfig | None,
     settings: dict[str, Any],

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain_value, split_problems
+from evo.api.arguments import ProblemSources, call_text, plain_value, split_problems
 from evo.api.display import Steps
 from evo.api.drive import Driver, python_driver
 from evo.api.results import data_frame
@@ -74,7 +74,7 @@ class TrainResult:
 
 def train(
     method: str | None = None,
-    address: Problems | None = None,
+    address: ProblemSources | None = None,
     *,
     output: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,

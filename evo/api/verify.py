@@ -14,11 +14,11 @@ import numpy as np
 
 from evo.api.arguments import ScoreFunction, call_text, check_run_name, database, reopen_function, split_problems
 from evo.api.display import Bar, Display
-from evo.api.drive import Driver, Interrupted, search_run
+from evo.api.drive import Driver, Interrupted, run_search
 from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write
 from evo.comparison.workers import is_small
 from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
-from evo.config.parse import parse
+from evo.config.parse import fields_for, parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.progress.weighing import open_runs
@@ -153,7 +153,7 @@ def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str)
         changes = Changes(config.model_dump(include={"iterations", "max_seconds", "verifies"}))
         prepare = partial(resume_run, name, db=db, changes=changes)
     if not done:
-        outcome = driver.drive(partial(search_run, prepare, db))
+        outcome = driver.drive(partial(run_search, prepare, db))
         if outcome.failure is not None:
             raise outcome.failure
         if outcome.outcome == "interrupted":

@@ -30,7 +30,7 @@ class StrictModel(BaseModel):
 
 
 def setting(default: Any, description: str, scopes: str = "", **bounds: Any) -> Any:
-    """A field of a model. scopes: what it is for, words that `fields_for` finds"""
+    """A field of a model. scopes: the names by which `fields_for` finds it"""
     return Field(default, description=description, json_schema_extra={"scopes": scopes}, **bounds)
 
 

@@ -21,7 +21,7 @@ from problems.weights import SPREAD, read_weights
 from vpo.advantage import METHODS
 from vpo.training.config import TrainerSettings
 
-Rollouts = Annotated[int, Field(ge=1, le=1024)]
+RolloutCount = Annotated[int, Field(ge=1, le=1024)]
 Answers = Annotated[int, Field(ge=1, le=32)]
 Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -168,7 +168,7 @@ class RunConfig(SamplingConfig):
     iterations_each: list[Count] = setting(
         [], "Iterations of each problem where OpenEvolve configs plan different numbers; evo writes it."
     )
-    rollouts: Rollouts = setting(1, "Rollouts per iteration (G).", "arm")
+    rollouts: RolloutCount = setting(1, "RolloutCount per iteration (G).", "arm")
 
     max_answers: Count | None = setting(
         None, "Stop after this many answers in all; a chain of m counts m.", "budget resume search"

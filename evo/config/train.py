@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, fields_for, parse, read_yaml, setting
-from evo.config.run import WEIGHTS, Answers, Count, Rollouts, Share, Weights
+from evo.config.run import WEIGHTS, Answers, Count, RolloutCount, Share, Weights
 from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, drop_password
@@ -65,7 +65,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     tracked_as: str = setting("", TRACKED_AS, "resume")
 
     prompts: int = setting(8, "Prompts per step.", ge=1)
-    rollouts: Rollouts = setting(8, "Rollouts per prompt (G).", "prompts")
+    rollouts: RolloutCount = setting(8, "RolloutCount per prompt (G).", "prompts")
     children: int = setting(
         1,
         "With improve: at most so many better answers to a prompt, each its own rollout; the prompt is computed once.",
