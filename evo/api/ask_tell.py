@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.api.arguments import (
-    BatchScorer,
     Problems,
     Score,
     call_text,
@@ -354,7 +353,6 @@ class Search:
     Args:
         address: what to search, as for `evo.run`.
         score: your scorer, as for `evo.run`.
-        batch_scorer: your scorer of a batch, as for `evo.run`.
         name: the run's name; with neither `name` nor `db` a temporary file keeps the search while this object lives.
         db: the database, "sqlite:///evo.db" or EVO_DB by default if there is a `name`.
         config: a YAML file with the same settings, which arguments override.
@@ -379,7 +377,6 @@ class Search:
         address: Problems | None = None,
         *,
         score: Score | None = None,
-        batch_scorer: BatchScorer | None = None,
         name: str | None = None,
         db: str | None = None,
         config: str | None = None,
@@ -389,9 +386,9 @@ class Search:
         fixed = {"policy": ASK_TELL, "lag": MOST_AHEAD, "rollouts": 1}
         if clash := settings.keys() & {*fixed, "train"}:
             raise BadInput(f"evo.Search takes no {min(clash)}: its answers are yours")
-        command = call_text("Search", address, score=score or batch_scorer, config=config, **settings)
+        command = call_text("Search", address, score=score, config=config, **settings)
         values = {"answers": 1, **settings, **fixed}
-        loaded, objects = configure("Search", address, score, batch_scorer, config, values)
+        loaded, objects = configure("Search", address, score, config, values)
         if loaded.report_to:
             raise BadInput(NOT_REPORTED)
         folder = temp_dirs.make("search") if db is None and name is None else None

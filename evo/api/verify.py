@@ -30,7 +30,6 @@ from evo.search.status import describe_usage
 from evo.stats import mean_interval
 from islands.comparisons import runs_named
 from islands.history import CandidateReader
-from islands.openevolve import POLICY as IMPORTED
 from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
@@ -114,7 +113,7 @@ def verify_run(
             runs[TUNED] = _search(f"{name}-tuned{tag}", _tuned_start(config, budget), db, driver(), command)
         except BadInput as error:
             notes.append(f"no {TUNED}: {error}")
-    if sample or (sample is None and is_small(config) and config.policy not in (ASK_TELL, IMPORTED)):
+    if sample or (sample is None and is_small(config) and config.policy != ASK_TELL):
         runs[SAMPLED] = _search(f"{name}-sampled{tag}", _plain_sampling(config, budget), db, driver(), command)
     elif sample is None:
         used = describe_usage(total.tokens, total.prompt_tokens, total.cost)

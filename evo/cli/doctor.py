@@ -134,16 +134,13 @@ def _is_sound(rollout: Rollout) -> bool:
 def _train(policy: LocalPolicy, rollouts: list[Rollout]) -> _Finding:
     """How its model samples, and whether a copy learns: one step from an answer that is good and one that is bad."""
     from vpo.hf.cache import free_memory
-    from vpo.hf.decoding import find_decoding
     from vpo.training.config import TrainConfig
     from vpo.training.examples import Example, ExampleGroup
     from vpo.training.trainer import PolicyTrainer
 
-    decoding = find_decoding(policy.model)
-    message = ", prompts shared" if decoding.state == "shared" else f", prompts not shared ({decoding.reason})"
     needed = 16.0 * sum(parameter.numel() for parameter in policy.model.parameters())  # weights, gradients, AdamW's two
     if needed > (free := free_memory(policy.model.device)):
-        return "ok", f"{message}; a training step of all weights needs {needed:.1e} bytes, {free:.1e} are free", ""
+        return "ok", f"; a training step of all weights needs {needed:.1e} bytes, {free:.1e} are free", ""
     examples = [
         Example(r.token_ids, r.logprobs, np.full(len(r.token_ids), 1.0 - 2 * i)) for i, r in enumerate(rollouts)
     ]
@@ -154,11 +151,11 @@ def _train(policy: LocalPolicy, rollouts: list[Rollout]) -> _Finding:
         off = trainer.step_on_examples([group]).metrics["log_ratio"]
     except Exception as error:  # a foreign model can do anything
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        return "warn", f"{message}; it cannot be trained: {reason}", "it can search; train another model"
+        return "warn", f"; it cannot be trained: {reason}", "it can search; train another model"
     if off > _LARGEST_DIFFERENCE:
         reason = f"the trainer's log-probabilities are {off:.2g} nats from the sampler's"
-        return "fail", f"{message}; {reason}", "do not train it; search with it by vllm:"
-    return "ok", f"{message}; a training step took {time.perf_counter() - began:.2f} s", ""
+        return "fail", f"; {reason}", "do not train it; search with it by vllm:"
+    return "ok", f"; a training step took {time.perf_counter() - began:.2f} s", ""
 
 
 async def _ask(policy: Policy) -> tuple[list[Rollout], float, _Finding]:

@@ -176,7 +176,7 @@ def check_name(name: str) -> None:
 
 def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     """`vpo=embedded:vpo,answers=3,temperature=0.8` -> the arm's name and settings; without a name the address's last
-    part. `population.strategy=lexicase` is a setting of its islands. Several policies, each with its options, come
+    part. `population.strategy=weighted` is a setting of its islands. Several policies, each with its options, come
     before the settings: `both=embedded:edit-solve,embedded:vpo?temperature=0.7,answers=3`. Raises BadInput."""
     head, *rest = split_policies(text)
     policies = list(takewhile(_is_policy, rest))

@@ -44,9 +44,8 @@ from problems.contract import BadAddress
 from problems.fingerprint import files_fingerprint, files_named_by, fingerprint_of
 from problems.registry import is_of_package
 from vpo.policies.address import PolicyAddress, parse_addresses
-from vpo.policies.checkpoint import find_base
+from vpo.policies.checkpoint import find_base, fingerprint
 from vpo.policies.command import find_command
-from vpo.policies.fingerprint import fingerprint
 
 _STATE, _LOCK = "pipeline.json", ".lock"
 _BUSY_SECONDS = 30.0

@@ -29,9 +29,9 @@ from evo.prompts.registry import open_format
 from evo.search.resources import problems_at
 from evo.training.loop import TrainingBatch, TrainingStatus
 from evo.training.stored import TOO_LONG, StoredRun, StoredSource
-from islands.groups import Child, children
+from islands.groups import children
 from islands.history import CandidateReader
-from islands.types import ProblemRecord, Selection
+from islands.types import CandidateSummary, ProblemRecord, Selection
 from vpo.policies.contract import LocalPolicy
 from vpo.policies.encoding import encode_answer
 from vpo.training.config import Estimation
@@ -176,11 +176,11 @@ class Improvements(StoredSource):
         return Example(ids, None, np.ones(len(ids), np.float32))
 
 
-def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[ImprovementLesson]:
+def _lessons(place: int, record: ProblemRecord, rows: Sequence[CandidateSummary]) -> list[ImprovementLesson]:
     by_id = {row.id: row for row in rows}
     better: dict[int, dict[int, None]] = {}
     beside: dict[int, tuple[int, ...]] = {}
-    front: list[Child] = []
+    front: list[CandidateSummary] = []
     for row in rows:
         if row.failed:
             continue
@@ -213,6 +213,6 @@ def tenth_of(fitness: float, target: float) -> int:
     return min(max(int(LEVELS * fitness / target + _LEAST), 0), LEVELS - 1)
 
 
-def _covers(one: Child, other: Child) -> bool:
+def _covers(one: CandidateSummary, other: CandidateSummary) -> bool:
     """Whether the first is at least as good as the second in every objective."""
     return all(a >= b - _LEAST for a, b in zip(one.rewards, other.rewards, strict=True))

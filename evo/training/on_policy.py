@@ -29,16 +29,17 @@ from evo.prompts.contract import PromptFormat
 from evo.search.score import AnswerScores, score_rollouts
 from evo.training.loop import GroupSource, TrainingBatch, TrainingStatus
 from islands.comparisons import runs_named
-from islands.groups import Child, children
+from islands.groups import children
 from islands.history import CandidateReader
 from islands.store import Store
-from islands.types import NOTHING_SHOWN, Candidate, Selection
+from islands.types import NOTHING_SHOWN, Candidate, CandidateSummary, Selection
 from problems.address import name_few
 from problems.contract import Problem
+from problems.identity import kept
 from problems.objectives import Reward
 from problems.scoring import Scorer
 from problems.types import ScoredGroup
-from vpo.metrics import kept, pareto_mask
+from vpo.metrics import pareto_mask
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.examples import Goal
@@ -271,7 +272,7 @@ class StoredArchives:
             self._ended[problem] = list(last.values())
         return self._ended[problem]
 
-    def _valid(self, problem: int) -> list[Child]:
+    def _valid(self, problem: int) -> list[CandidateSummary]:
         rows = children(self._store, self._ids[self._problems[problem].name])
         return [row for row in rows if not row.failed]
 

@@ -72,7 +72,7 @@ def test_a_server_that_answers_nothing_is_not_ready(fault, message):
 
 def test_an_embedded_policy_is_asked_in_its_own_language():
     level, message, _ = doctor.diagnose_policy("embedded:base")
-    assert level == "ok" and "answered twice" in message and "with log-probabilities, prompts shared" in message
+    assert level == "ok" and "answered twice" in message and "with log-probabilities; a training step" in message
 
 
 @pytest.mark.parametrize("fault", ["", "an operation without a gradient", "off"])

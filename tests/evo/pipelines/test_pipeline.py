@@ -232,7 +232,7 @@ def test_no_result_stands_beside_results_of_other_inputs(here, capsys):
         "helper.py": "GOAL = 3\n",
     }.items():
         Path(name).write_text(text)
-    both = "arms: {a: 'scripted:mutate', b: 'scripted:vary'}}"
+    both = "arms: {a: 'scripted:mutate', b: 'scripted:mutate'}}"
     stages = {
         "found": "search: {problems: [jobs.py], iterations: 3, policy: 'scripted:mutate'}",
         "weights": EVALUATE % "./model",

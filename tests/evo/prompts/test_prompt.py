@@ -20,8 +20,8 @@ from problems.python_syntax import strip_fence
 from problems.registry import resolve
 from problems.types import Prompt, Rollout
 from vpo.policies import scripted
-from vpo.policies.generators import TokenGenerator
-from vpo.policies.prompt_formats import ENTRY_POINTS
+from vpo.policies.prompt_formats import FORMAT_ENTRY_POINTS
+from vpo.policies.scripted import TokenGenerator
 
 
 def candidate(id, text, fitness=0.5, rewards=(0.25, 0.75), feedback="", error=None):
@@ -148,8 +148,8 @@ LOUD = TokenGenerator("shout", lambda prompt, answers, bits: "LOUD")
 
 
 def test_an_installed_package_adds_a_prompt_format(digits, install):
-    install(EntryPoint("shout", f"{__name__}:Shout", ENTRY_POINTS))
-    install(EntryPoint("loud", f"{__name__}:LOUD", scripted.ENTRY_POINTS))
+    install(EntryPoint("shout", f"{__name__}:Shout", FORMAT_ENTRY_POINTS))
+    install(EntryPoint("loud", f"{__name__}:LOUD", scripted.GENERATOR_ENTRY_POINTS))
     made = open_format(digits(), "shout", PromptConfig(), 1)
     assert made.build(SELECTION, 3).user == digits().statement().upper() and made.default_limit == 11
     assert open_policy(RunConfig(policy="scripted:loud"), [digits()]).max_tokens == 11

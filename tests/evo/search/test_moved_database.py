@@ -22,7 +22,7 @@ def test_a_comparison_begins_no_further_run(digits, db, how):
                 file.unlink() if how == "deleted" else file.rename(f"{file}.moved")
             return super().score(answer)
 
-    problem, arms = Spoiling(), {"vary": "scripted:vary", "mutate": "scripted:mutate"}
+    problem, arms = Spoiling(), {"vary": "scripted:mutate", "mutate": "scripted:mutate"}
     settings = {"iterations": 200, "seeds": 3, "baselines": [], "progress": False}
     with pytest.raises(SearchFailed, match=GONE) as caught:
         evo.compare(problem, arms=arms, db=db, **settings)

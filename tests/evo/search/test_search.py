@@ -73,7 +73,7 @@ def test_an_answer_seen_before_is_not_scored_again(search_with, digits, digits_p
     "settings",
     [
         {"iterations": 30, "rollouts": 2, "population": {"migration_interval": 3, "islands": 3}},
-        {"prompt": {"show_parent": False}, "population": {"strategy": "lexicase", "migration_interval": 2}},
+        {"prompt": {"show_parent": False}, "population": {"strategy": "weighted", "migration_interval": 2}},
         {"population": {"strategy": "hill", "migration_interval": 2, "population_size": 5}},
         {"population": {"strategy": "scs", "migration_interval": 2, "population_size": 5}},
         {"patience": 15, "parallel": 5},

@@ -21,8 +21,8 @@ from evo.training.directory import TrainingDirectory
 from evo.training.setup import begin_training as begin
 from evo.training.setup import resume_training as resume
 from vpo.policies.registry import load_policy
-from vpo.training.adapters import with_adapter
 from vpo.training.config import LoraSettings, TrainConfig
+from vpo.training.model import with_adapter
 
 SMALL = {
     **{"policy": SMALL_POLICY, "problems": ["maze:train/0-7"], "prompts": 2, "rollouts": 4, "lr": 1e-3, "kl": 0.01},
