@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.checks.subject import Finding, Outcome, Subject, faulty, note, ok, skipped
-from evo.testing.problem import AWKWARD, SCORING, ProblemContract
+from evo.testing.problem import AWKWARD, SCORING_TESTS, ProblemContract
 from evo.values import write_values
 from problems import temp_dirs
 from problems.child_process import python_path
@@ -60,7 +60,7 @@ def check_contract(subject: Subject) -> Finding:
 
     broken = []
     tests = {name: test for name, test in vars(ProblemContract).items() if name.startswith("test_")}
-    for name in [name for name in tests if name not in SCORING]:
+    for name in [name for name in tests if name not in SCORING_TESTS]:
         try:
             tests[name](Contract())
         except Exception as error:
@@ -100,9 +100,9 @@ def _below_zero(subject: Subject) -> Finding:
     return ok("negative", f"no valid answer counts less than one at fault ({len(rows)} valid answers)")
 
 
-HIGH = 0.8
+_HIGH = 0.8
 """Share of the target, or of the best answer seen if there is no target."""
-FAR = 10.0
+_FAR = 10.0
 """Times the best answer seen: no stroke of luck."""
 _CONSTANTS = ("None", "0", "1", "True", "[]", "''", "1e9", "float('inf')", "a[0] if a else None")
 _CODE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
@@ -112,7 +112,7 @@ def check_trivial(subject: Subject) -> Finding:
     """Every trivial answer, against what would be high."""
     target = subject.problem.target
     honest = max(scored.fitness for scored in [subject.honest, *subject.mutants])
-    high = HIGH * target if target is not None and target > 0 else max(honest, 0.0)
+    high = _HIGH * target if target is not None and target > 0 else max(honest, 0.0)
     kinds = {answer: kind for kind, answer in trivial_answers(subject) if answer != subject.seed_answer}
     scored = subject.ask_all(kinds)
     # above the seed, too: a seed that is high already is a start, and no trick
@@ -124,7 +124,7 @@ def check_trivial(subject: Subject) -> Finding:
         return ok("trivial", f"{seen}; {subject.write(high)} would be good")
     lines = [f"{kinds[one.answer]}: fitness {subject.write(one.fitness)}" for one in caught[:6]]
     # without a target nothing tells how high a poor seed is; rewards are in [0, 1] by convention
-    far = [one for one in caught if not one.answer or HIGH <= one.fitness <= 1 or one.fitness > FAR * max(high, 1.0)]
+    far = [one for one in caught if not one.answer or _HIGH <= one.fitness <= 1 or one.fitness > _FAR * max(high, 1.0)]
     tell = faulty if far or target is not None else note
     return tell("trivial", f"{seen}, as good as the best seen, or the target ({subject.write(high)})", lines)
 
@@ -286,9 +286,9 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-FEWEST = 8
+_FEWEST = 8
 """Distinct vectors that a statement rests on."""
-COLLINEAR = 0.98
+_COLLINEAR = 0.98
 
 
 def check_objectives(subject: Subject) -> Iterator[Finding]:
@@ -300,7 +300,7 @@ def check_objectives(subject: Subject) -> Iterator[Finding]:
     if len(names) == 1:
         yield note("collinear", "only one objective: every weight is the same, so VPO has no advantage over GRPO")
         return
-    if len(vectors) < FEWEST:
+    if len(vectors) < _FEWEST:
         why = f"only {len(vectors)} distinct vectors of {len(subject.asked)} answers achieve anything"
         yield skipped("objectives", f"{why}; raise --mutants, or give a seed_answer that earns something")
         return
@@ -326,7 +326,7 @@ def _check_correlation(names: Sequence[str], vectors: npt.NDArray[np.float64]) -
     rows = (" ".join(f"{value:6.2f}" for value in row) for row in matrix)
     lines = [f"correlation of {', '.join(names)}"]
     lines += [f"{name:<{width}} {row}" for name, row in zip(names, rows, strict=True)]
-    pairs = [(i, j) for i in range(len(names)) for j in range(i) if matrix[i, j] >= COLLINEAR]
+    pairs = [(i, j) for i in range(len(names)) for j in range(i) if matrix[i, j] >= _COLLINEAR]
     if len(pairs) == len(names) * (len(names) - 1) // 2:
         summary = f"all objectives rise and fall together over {len(vectors)} vectors: VPO has nothing to win there"
         return faulty("collinear", summary, lines)
@@ -352,13 +352,13 @@ def _check_names(subject: Subject) -> Iterator[Finding]:
 
 _FEW_LEVELS = 3
 """Levels of fitness: fewer are nothing, and everything."""
-ROUGH = 9
+_ROUGH = 9
 """Digits by which levels differ."""
 
 
 def check_steps(subject: Subject) -> Finding:
     """Uses the levels of fitness among all scored answers, with answers at fault as 0."""
-    levels = sorted({float(f"{outcome.fitness:.{ROUGH}g}") for outcome in subject.asked if outcome.score is not None})
+    levels = sorted({float(f"{outcome.fitness:.{_ROUGH}g}") for outcome in subject.asked if outcome.score is not None})
     components = len({outcome.score.rewards for outcome in subject.asked if outcome.score is not None})
     target, best, count = subject.problem.target, levels[-1] if levels else 0.0, len(subject.asked)
     seen = f"{len(levels)} level{'s' * (len(levels) != 1)} of fitness and {components} vectors in {count} answers"
