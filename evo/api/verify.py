@@ -42,7 +42,7 @@ from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
 from problems.weights import SPREAD, read_weights, weigh_by, weights_argument
 
-REPEATS_OF_NOISE = 10
+_REPEATS_OF_NOISE = 10
 """Scores of each answer if the scorer is noisy."""
 
 
@@ -323,7 +323,7 @@ def _measure(
     count = workers(config, [])
     score_round(subjects, 1)
     again = [subject for subject in subjects if repeats or subject.moved]
-    for number in range(2, (repeats or REPEATS_OF_NOISE) + 1):
+    for number in range(2, (repeats or _REPEATS_OF_NOISE) + 1):
         score_round([subject for subject in again if repeats or number == 2 or subject.noisy], number)
 
 
