@@ -30,7 +30,7 @@ from problems.contract import Problem
 from problems.identity import identity
 from problems.maze.board import UnreadableRoute, parse_moves
 from problems.openevolve.evolve_block import NotSpliceable, splice
-from problems.programs.comparison import same_output
+from problems.programs.cases import same_output
 from problems.python_syntax import code_features, strip_fence
 from problems.redaction import redact
 from problems.registry import families, resolve

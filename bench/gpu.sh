@@ -1,6 +1,6 @@
 #!/bin/bash
 # One command for a bare machine with one GPU that settles what bench/results/gpu.md calls unproven: policies of
-# transformers and vLLM, sleep and wake, new weights and adapters with the probe, co-located training, the trainer's
+# transformers and vLLM, adapters with the probe, co-located training, the trainer's
 # step against TRL, and the table of trained operators.
 #
 #   bench/gpu.sh --pack DIR [--model ID|DIR]
@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
         *) echo "gpu.sh: no option $1 (--dry, --model, --out, --chunk, --only, --pack, --unpack)" >&2; exit 2 ;;
     esac
 done
-stages="doctor policies trainer diverged lessons operator programs sleep served colocated"
+stages="doctor policies trainer diverged lessons operator programs served colocated"
 for stage in ${only//,/ }; do
     case " $stages " in *" $stage "*) ;; *) echo "gpu.sh: no stage $stage; there is $stages" >&2; exit 2 ;; esac
 done

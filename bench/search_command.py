@@ -67,11 +67,11 @@ class Mutant(InstantAuthor):
 
 
 def ours(arguments: list[str]) -> None:
-    """`evo ARGUMENTS` with the instant author as scripted:vary."""
+    """`evo ARGUMENTS` with the instant author as scripted:mutate."""
     from evo.cli import main
-    from vpo.policies import generators
+    from vpo.policies import scripted
 
-    generators.GENERATORS["vary"] = lambda prompt, form, answers, bits: [change_number(prompt.shown[0])] * answers
+    scripted.GENERATORS["mutate"] = lambda prompt, form, answers, bits: [change_number(prompt.shown[0])] * answers
     main(arguments)
 
 
@@ -126,7 +126,7 @@ def main() -> None:
             iterations = WARM_UP if number < 0 else arguments.iterations
             folder = Path(scratch) / str(number)
             folder.mkdir()
-            run = f"run {VALLEY} --policy scripted:vary --answers 1 --iterations {iterations} --plain".split()
+            run = f"run {VALLEY} --policy scripted:mutate --answers 1 --iterations {iterations} --plain".split()
             commands = {
                 "evo": ["-c", f"from bench.search_command import ours; ours({run!r})"],
                 "openevolve": ["-c", f"from bench.search_command import rival; rival('out', {iterations})"],

@@ -54,7 +54,7 @@ WARM = (
     *("pygments.lexers.html", "pygments.lexers.python", "problems.registry", "vpo.chain.parsing", "scipy.stats"),
 )
 MODELS = (
-    *("torch", "torch._dynamo.config", "vpo.hf.load", "transformers.models.llama.modeling_llama", "peft"),
+    *("torch", "torch._dynamo.config", "vpo.hf.policy", "transformers.models.llama.modeling_llama", "peft"),
     *("transformers.models.qwen2.modeling_qwen2", "evo.cli.train", "vpo.training.trainer"),
 )
 HERE = Path(__file__).resolve().parent

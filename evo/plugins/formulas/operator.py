@@ -18,7 +18,7 @@ from evo.plugins.formulas.variation import Variation
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.generators import Generator
+from vpo.policies.scripted import Generator
 
 _FUNCTIONS = tuple(
     CODES[name] for name in ("+", "-", "*", "/", "square", "cube", "sqrt", "exp", "log", "sin", "cos", "tanh")

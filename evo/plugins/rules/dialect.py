@@ -24,7 +24,7 @@ from evo.plugins.rules import language as w
 from evo.plugins.rules.language import decode_rules, encode_rule, prefix_words, read_prompt, write_header
 from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import Problem
-from vpo.languages.contract import MOST_ANSWERS, PARENT, require
+from vpo.languages.contract import LONGEST_CHAIN, PARENT, require
 
 if TYPE_CHECKING:
     from evo.plugins.rules.rule_grammar import RuleGrammar
@@ -56,8 +56,8 @@ class RuleDialect:
 
     def prompt(self, problem: Problem, parent: str, answers: int) -> str:
         task = require(problem, RuleTask, self)  # type: ignore[type-abstract]
-        if not 1 <= answers <= MOST_ANSWERS:
-            raise ValueError(f"the language writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
+        if not 1 <= answers <= LONGEST_CHAIN:
+            raise ValueError(f"the language writes 1 to {LONGEST_CHAIN} answers a chain, not {answers}")
         if len(task.names) > w.MOST_FEATURES:
             raise ValueError(f"the language has words for {w.MOST_FEATURES} features at most, not {len(task.names)}")
         return f"{_begin(task, parent)} m{answers}"

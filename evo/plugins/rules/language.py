@@ -25,7 +25,7 @@ from evo.plugins.formulas.grammar import (
     write_constant,
     write_formula,
 )
-from vpo.languages.contract import MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
+from vpo.languages.contract import LONGEST_CHAIN, PAD, PARENT, STOP, UNKNOWN
 
 MOST_FEATURES = 16
 NAMED_NODES = 45
@@ -59,7 +59,7 @@ _OF_FORMULAS = (
 """Words of the language of formulas, of commit 883a8fdc: the ids of the shipped policy count them."""
 RULE_WORDS = (
     *(PAD, UNKNOWN, STOP, ANSWER, PARENT, ERRORS, "at", "y"),
-    *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),
+    *(f"m{answers}" for answers in range(1, LONGEST_CHAIN + 1)),
     *(*_OF_FORMULAS, *DIGITS, *(f"q{k}" for k in range(9, 19)), *QUALITY),
     *("pos", "neg", "mix", *(f"r{k}" for k in range(-4, 8))),
     *(*FUNCTION_WORDS[:MIN], *VARIABLES[:9], *NUMBERS, *CONSTANT_WORDS, *NODES),
@@ -220,7 +220,7 @@ def decode_rules(text: str, prompt: str) -> list[str]:
         rule = _read_answer(section.split(), shown)
         if rule is not None and all(index < len(shown.names) for index in rule.variables):
             answers.append(write_formula(rule, shown.names, digits=8))
-    return answers[:MOST_ANSWERS]
+    return answers[:LONGEST_CHAIN]
 
 
 def _read_answer(words: Sequence[str], shown: ShownRule) -> Formula | None:

@@ -24,10 +24,10 @@ import torch
 from evo.plugins.formulas.grammar import arity
 from evo.plugins.rules import language as w
 from evo.plugins.rules.rule import MOST_RULE_NODES, RULE_FUNCTIONS
-from vpo.languages.contract import MOST_ANSWERS, PARENT, STOP, AnswerGrammar
+from vpo.languages.contract import LONGEST_CHAIN, PARENT, STOP, AnswerGrammar
 
 _ID = {word: number for number, word in enumerate(w.RULE_WORDS)}
-_REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
+_REQUESTS = {f"m{answers}": answers for answers in range(1, LONGEST_CHAIN + 1)}
 _ARITY = {word: arity(code) for word, code in w.CODE_OF.items()}
 _NEVER = 10_000
 """The size of a word that no answer may have."""
