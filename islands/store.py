@@ -207,22 +207,16 @@ class Store:
         commit: str,
         comparison: str | None = None,
         arm: str | None = None,
-        tx: Transaction | None = None,
     ) -> RunRecord:
         """Begin a run. Without a name it gets a fresh one. Raises BadName, RunExists."""
         if name is not None:
             check_name(name)
-        now = time.time()
         for attempt in range(20):
             fresh = name if name is not None else readable_name(attempt)
-            row = dict(
-                name=fresh, status="running", reason="", command=command, seed=seed, commit=commit,
-                config=dict(config), summary={}, comparison=comparison, arm=arm, created=now, updated=now,
-            )  # fmt: skip
+            row = new_run(fresh, "running", config, command, seed, commit, comparison, arm)
             try:
-                # a savepoint, so that a name that is taken spoils nothing else of the caller's transaction
-                with self._in(tx) as inner, inner.connection.begin_nested():
-                    stored = inner.connection.execute(insert(Runs).values(**row).returning(Runs)).one()
+                with self.begin() as tx:
+                    stored = tx.connection.execute(insert(Runs).values(**row).returning(Runs)).one()
                 return self._records([stored])[0]
             except IntegrityError:
                 if name is not None:
@@ -453,6 +447,18 @@ class Store:
         query = update(TrainingSteps).where(TrainingSteps.c.run_id == run_id, TrainingSteps.c.step == step)
         with self.begin() as tx:
             tx.connection.execute(query.values(checkpoint=checkpoint))
+
+
+def new_run(
+    name: str, status: str, config: Mapping[str, Any], command: str, seed: int, commit: str,
+    comparison: str | None, arm: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    """A row of the table `runs`, of now."""
+    now = time.time()
+    return dict(
+        name=name, status=status, reason="", command=command, seed=seed, commit=commit, config=dict(config), summary={},
+        comparison=comparison, arm=arm, created=now, updated=now,
+    )  # fmt: skip
 
 
 def _place(file: Path | None) -> tuple[int, int] | None:
