@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -90,7 +90,6 @@ class ArmConfig(StrictModel):
     dtype: str | None = None
     show_parent: bool | None = Field(None, description="Show parents; off: no evolution.")
     fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
-    mixing: Literal["bandit", "turns"] | None = Field(None, description="How it chooses between its policies.")
     population: PopulationConfig | None = Field(
         None, description="Settings of this arm's islands, which override those of all arms."
     )

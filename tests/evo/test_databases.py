@@ -223,7 +223,7 @@ def test_stored_searches_teach(db, tmp_path):
     done("train", "vpo", "--from-traces", "maze", *given, "-o", tmp_path / "traces")
     parents = ["--parents", "1", "--parents-from", "archive:maze", "--rollouts", "2"]
     done("train", "vpo", "maze:train/0-1", *parents, *given, "-o", tmp_path / "parents")
-    done("run", "maze:train", "--limit", "1", "--policy", "scripted:vary", "--start", "maze", "--iterations", "1",
+    done("run", "maze:train", "--limit", "1", "--policy", "scripted:mutate", "--start", "maze", "--iterations", "1",
          "--name", "started", "--db", db, "--plain")  # fmt: skip
 
 

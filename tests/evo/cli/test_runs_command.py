@@ -19,10 +19,10 @@ FEW = ["maze:test", "--limit", "2", "--iterations", "3", "--plain"]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     file = tmp_path_factory.mktemp("made") / "evo.db"
-    arms = ["--arm", "a=scripted:random-route", "--arm", "b=scripted:vary", "--baseline", "none", "--seeds", "1"]
+    arms = ["--arm", "a=scripted:random-route", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1"]
     given = [*FEW, "--db", f"sqlite:///{file}"]
     assert invoke(["compare", *given, *arms, "--name", "cmp", "--processes", "1"]) == 0
-    assert invoke(["run", *given, "--policy", "scripted:vary", "--name", "a-run-whose-name-is-rather-long"]) == 0
+    assert invoke(["run", *given, "--policy", "scripted:mutate", "--name", "a-run-whose-name-is-rather-long"]) == 0
     return file
 
 
@@ -89,7 +89,7 @@ def test_runs_are_renamed(compared, capsys):
         assert why in refused(capsys, "runs", "rename", old, new)
 
 
-@pytest.mark.parametrize("command", [["run"], ["compare", "--arm", "scripted:vary"]])
+@pytest.mark.parametrize("command", [["run"], ["compare", "--arm", "scripted:mutate"]])
 def test_a_name_is_checked_wherever_one_is_given(here, capsys, command):
     assert "is no name for a run" in refused(capsys, *command, "maze:test", "--name", "[b]")
 

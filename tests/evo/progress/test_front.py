@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.stored_vectors import store_vectors
+from support.stored_searches import store_vectors
 
 from evo.progress import front as fronts
 from evo.progress.model import Progress

@@ -71,7 +71,7 @@ def test_a_run_goes_on_as_it_was_planned(here, capsys):
 
 def test_a_comparison_counts_as_a_run_does(here, capsys):
     directory("d", 12)
-    arms = ["--arm", "a=scripted:mutate", "--arm", "b=scripted:vary", "--baseline", "none", "--seeds", "1"]
+    arms = ["--arm", "a=scripted:mutate", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1"]
     assert evo(capsys, "compare", "d", *arms, "--name", "q", "--processes", "1", "--plain")[0] == 0
     shown = json.loads(evo(capsys, "watch", "q", "--once", "--json")[1])
     assert [(arm["iterations"], arm["planned"]) for arm in shown["arms"]] == [(12, 12), (12, 12)]

@@ -266,7 +266,7 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
             return store.run("run").summary
 
     seen = []
-    monkeypatch.setattr("evo.search.loop.WAITING_SECONDS", 0.02)
+    monkeypatch.setattr("evo.search.loop._WAITING_SECONDS", 0.02)
     launched = search_with([digits("a")], SlowFirst(batch=0), db, iterations=20, parallel=8)
     (waiting,) = seen
     assert (waiting["in_flight"], waiting["sampled_ahead"], waiting["groups"]) == (8, 7, 0)

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import ComputedPrompts, accepted, cache_argument, keeps_all_columns, make_cache
+from vpo.hf.cache import accepted, cache_argument, keeps_all_columns, make_cache
 from vpo.hf.llama_step import llama_step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, eq=False)
+class ComputedPrompts:
+    """Prompts that went through the model, each once.
+
+    cache: their keys and values; real: (prompts, columns) bool, which of its columns are tokens
+    row: (rows,) the prompt of each row; logits: (rows, vocabulary) of its first token
+    """
+
+    cache: Any
+    real: torch.Tensor
+    row: torch.Tensor
+    logits: torch.Tensor
 
 
 def compute_prompts(
