@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
-from islands.engine import database_file, mask_url, open_engines, parse_address, unavailable
+from islands.engine import database_file, mask_url, open_engines, parse_url, unavailable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
 from islands.migrations import ensure_schema
@@ -89,7 +89,7 @@ class Store:
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
         """Open `sqlite:///FILE` or `postgresql+psycopg://...` and upgrade its schema. Raises DatabaseUnavailable, in
         one line and without the password, if that fails; read_only writes nothing, so it upgrades nothing."""
-        url = parse_address(address)
+        url = parse_url(address)
         try:
             writer, reader = open_engines(url, read_only, must_exist)
         except ValueError as error:

@@ -19,7 +19,7 @@ from problems.registry import shared_sandbox
 from problems.sandbox import set_sandbox_mode
 from problems.sandbox.contract import Mode
 
-Problems = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]
+ProblemArgument = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]
 """Addresses (as the command line takes them), problems, or several of either."""
 
 Searched = TypeVar("Searched", bound=RunConfig)
@@ -63,7 +63,7 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]:
+def split_problems(problems: ProblemArgument | None) -> tuple[list[str], list[Problem]]:
     """(addresses, the problems given as objects; the name of each is among the addresses)."""
     if problems is None:
         return [], []

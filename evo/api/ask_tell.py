@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.api.arguments import (
-    Problems,
+    ProblemArgument,
     Score,
     call_text,
     check_run_name,
@@ -374,7 +374,7 @@ class Search:
 
     def __init__(
         self,
-        address: Problems | None = None,
+        address: ProblemArgument | None = None,
         *,
         score: Score | None = None,
         name: str | None = None,

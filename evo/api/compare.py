@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any
 
 from evo.api.arguments import (
-    Problems,
+    ProblemArgument,
     Score,
     add_function,
     call_text,
@@ -33,7 +33,7 @@ Arm = str | PathLike[str] | Mapping[str, Any]
 
 
 def compare(
-    address: Problems | None = None,
+    address: ProblemArgument | None = None,
     *,
     arms: Mapping[str, Arm] | None = None,
     score: Score | None = None,

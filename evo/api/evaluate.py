@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain, split_problems
+from evo.api.arguments import ProblemArgument, call_text, plain, split_problems
 from evo.api.display import Bar, Display, Steps
 from evo.api.drive import Driver
 from evo.api.results import ScorerWarning, data_frame
@@ -59,7 +59,7 @@ class EvaluateResult(Mapping[str, float | None]):
 
 
 def evaluate(
-    address: Problems,
+    address: ProblemArgument,
     *,
     output: str | None = None,
     progress: bool = True,

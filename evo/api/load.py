@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-from evo.api.arguments import Problems, plain, split_problems
+from evo.api.arguments import ProblemArgument, plain, split_problems
 from evo.search.resources import problems_at
 from problems.contract import Problem
 from problems.registry import given
@@ -35,7 +35,7 @@ def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
     return load(plain(address), **{name: plain(value) for name, value in settings.items() if value is not None})
 
 
-def load_problems(address: Problems, *, limit: int | None = None) -> list[Problem]:
+def load_problems(address: ProblemArgument, *, limit: int | None = None) -> list[Problem]:
     """The problems that addresses name, each once, in order.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evo.api.arguments import (
-    Problems,
+    ProblemArgument,
     Score,
     add_function,
     call_text,
@@ -39,7 +39,7 @@ NO_PROBLEM = 'evo.{}: no problem named; give an address, as in "maze:hard", a pr
 
 
 def run(
-    address: Problems | None = None,
+    address: ProblemArgument | None = None,
     *,
     score: Score | None = None,
     name: str | None = None,
@@ -106,7 +106,7 @@ def run(
 
 def configure(
     function: str,
-    address: Problems | None,
+    address: ProblemArgument | None,
     score: Score | None,
     config: str | RunConfig | None,
     settings: dict[str, Any],

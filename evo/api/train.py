@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain, split_problems
+from evo.api.arguments import ProblemArgument, call_text, plain, split_problems
 from evo.api.display import Bar, Display, Steps
 from evo.api.drive import Driver
 from evo.api.results import data_frame
@@ -75,7 +75,7 @@ class TrainResult:
 
 def train(
     method: str | None = None,
-    address: Problems | None = None,
+    address: ProblemArgument | None = None,
     *,
     output: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,

@@ -21,7 +21,7 @@ from problems.weights import SPREAD, read_weights
 from vpo.advantage import METHODS
 from vpo.training.config import TrainerSettings
 
-Rollouts = Annotated[int, Field(ge=1, le=1024)]
+RolloutCount = Annotated[int, Field(ge=1, le=1024)]
 Answers = Annotated[int, Field(ge=1, le=32)]
 Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -187,7 +187,7 @@ class RunConfig(SamplingConfig):
         default_factory=list,
         description="Iterations of each problem where OpenEvolve configs plan different numbers; evo writes it.",
     )
-    rollouts: Rollouts = Field(1, description="Rollouts per iteration (G).")
+    rollouts: RolloutCount = Field(1, description="Rollouts per iteration (G).")
 
     max_answers: Count | None = Field(None, description="Stop after this many answers in all; a chain of m counts m.")
     max_total_tokens: Count | None = Field(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, parse, read_yaml
-from evo.config.run import WEIGHTS, Answers, Count, Rollouts, Share, Weights
+from evo.config.run import WEIGHTS, Answers, Count, RolloutCount, Share, Weights
 from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, drop_password
@@ -77,7 +77,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     tracked_as: str = Field("", description=TRACKED_AS)
 
     prompts: int = Field(8, ge=1, description="Prompts per step.")
-    rollouts: Rollouts = Field(8, description="Rollouts per prompt (G).")
+    rollouts: RolloutCount = Field(8, description="Rollouts per prompt (G).")
     children: int = Field(
         1,
         ge=1,
