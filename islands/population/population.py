@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from islands import history
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, seeds, stored_groups
 from islands.population import selection
 from islands.population.archipelago import Archipelago
 from islands.population.archive import cell_name
@@ -35,12 +34,9 @@ class Population:
     call raises RuntimeError; make a new Population and call `advance(None)`.
     """
 
-    def __init__(
-        self, store: Store, problem: ProblemRecord, config: PopulationConfig, answer_format: str | None = None
-    ) -> None:
+    def __init__(self, store: Store, problem: ProblemRecord, config: PopulationConfig) -> None:
         """Empty until `seed` or `advance`. Raises ValueError for a feature dimension that names no objective."""
         self.problem = problem
-        self.answer_format = answer_format or problem.answer_format
         self.sequence = -1
         self.plateau = self._unimproved = 0
         self.sums: GroupSums
@@ -131,11 +127,11 @@ class Population:
         self._require_current()
         references: list[int] = []
         if not self._seeds:
-            for row in history.seeds(self._store, self.problem.id):
+            for row in seeds(self._store, self.problem.id):
                 self._seeds += 1
                 self._replay(row, references)
                 self._archipelago.seed(row.id)
-        for group in history.stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
+        for group in stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
             for row in group.born.values():
                 self._replay(row, references)
             self.sequence = group.sequence
@@ -196,10 +192,6 @@ class Population:
     def is_seed(self, candidate_id: int) -> bool:
         """Whether the search started from this candidate. Raises KeyError."""
         return self._archipelago.columns.ordinal(candidate_id) < self._seeds
-
-    def score_of(self, candidate_id: int) -> Score:
-        """The Score that a candidate was stored with. Raises KeyError."""
-        return self.candidate(candidate_id).score
 
     @property
     def best(self) -> tuple[int, float, tuple[float, ...]] | None:
