@@ -29,7 +29,7 @@ from evo.search.defaults import workers
 from evo.search.status import describe_usage
 from evo.stats import mean_interval
 from islands.comparisons import runs_named
-from islands.history import CandidateReader
+from islands.groups import CandidateReader
 from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord

@@ -39,10 +39,10 @@ def ui_command(database: str | None, db: str, port: int, host: str, token: bool)
     """
     from evo.ui.databases import RunDatabase
     from evo.ui.server import PageServer
-    from islands.engine import parse_address
+    from islands.engine import parse_url
 
     address = db if database is None else database if "://" in database else f"sqlite:///{Path(database).expanduser()}"
-    parse_address(address)  # a mistyped one is reported here, not in the browser
+    parse_url(address)  # a mistyped one is reported here, not in the browser
     try:
         server = PageServer(RunDatabase(address), port, host=host, token=token)
     except OSError as error:

@@ -51,8 +51,7 @@ from evo.progress.snapshot import (
 from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
 from islands.browse import candidate, first_prompt
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.lock import LOST
 from islands.runs import (
     BEFORE_SEEDS,
