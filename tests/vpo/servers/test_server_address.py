@@ -10,7 +10,7 @@ from support.completion_server import completion_server, send
 
 from problems.contract import BadAddress
 from vpo.policies.address import parse_address, parse_addresses
-from vpo.policies.registry import check_policy, load_policy
+from vpo.policies.registry import load_policy
 from vpo.servers.address import Endpoint, base_url, endpoint
 
 
@@ -56,14 +56,6 @@ def test_commas_stand_between_policies_and_in_braces() -> None:
     place = endpoint(first)
     assert place.options.body == {"p": {"q": [1, 2]}, "r": 1}
     assert place.version == "openai:a@http://b:2/v1"
-
-
-@pytest.mark.parametrize("divider", [",", ", ", "|"])
-@pytest.mark.parametrize("kind", ["openai:m", "vllm:embedded:base"])
-def test_a_policy_has_one_server(kind: str, divider: str) -> None:
-    (address,) = parse_addresses(f"{kind}@http://a:1{divider}http://b:2/v1?weight=.8")
-    with pytest.raises(BadAddress, match="names several URLs; name one: vLLM's own --data-parallel-size or a proxy"):
-        check_policy(address)
 
 
 def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
