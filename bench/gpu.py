@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -294,17 +293,6 @@ def saved_batches(vocabulary: int) -> list[list[Any]]:
     return batches
 
 
-def trl(machine: Machine) -> dict[str, Any]:
-    """bench/train_step.py: the same step beside TRL's."""
-    if importlib.util.find_spec("trl") is None:
-        raise Skip("TRL is not installed")
-    file = machine.out / "train_step.json"
-    bench = [sys.executable, "bench/train_step.py", "--model", machine.model, "--rounds", "1", "--cases", "0"]
-    command = [*bench, "--json", str(file)]
-    subprocess.run(command, check=True, env={**os.environ, "EVO_BENCH_DEVICE": machine.device})
-    return dict(json.loads(file.read_text()))
-
-
 def colocated(machine: Machine) -> dict[str, Any]:
     """A search that trains its policy beside itself, synced by the probe; taken up where a chunk's end cut it off."""
     from islands.store import Store
@@ -366,9 +354,9 @@ def operator(machine: Machine) -> dict[str, Any]:
     train(start, [*begin, "--seed", "1"])
     policies = {"start": str(start), "untrained": machine.model}
     problems = "formula:train/100-101" if machine.dry else "formula:train/100-299"
-    size = ["--prompts", "2", "--rollouts", "2", "--steps", "1", "--parent-level", "0"]
+    size = ["--prompts", "2", "--rollouts", "2", "--steps", "1"]
     if not machine.dry:
-        size = ["--prompts", "64", "--rollouts", "36", "--steps", "20", "--parent-level", "0.3", "--visits", "3"]
+        size = ["--prompts", "64", "--rollouts", "36", "--steps", "20", "--visits", "3"]
     for seed, method in product(SEEDS[:1] if machine.dry else SEEDS, METHODS):
         folder = policies[f"{method}-{seed}"] = str(machine.out / f"{method}-{seed}")
         begin = [method, problems, "--policy", str(start), "--answers", "1", "--reward", "solve", "--parents", "1"]
@@ -454,7 +442,7 @@ def doctor(machine: Machine) -> dict[str, Any]:
     return {one["check"]: one["message"] for one in found["checks"]}
 
 
-ALL = doctor, policies, trainer, diverged, lessons, operator, programs, served, trl, colocated
+ALL = doctor, policies, trainer, diverged, lessons, operator, programs, served, colocated
 STAGES: dict[str, Callable[[Machine], Any]] = {one.__name__: one for one in ALL}
 
 

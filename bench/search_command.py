@@ -28,8 +28,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.instant_author import InstantAuthor
-
 PR_SET_CHILD_SUBREAPER = 36
 WARM_UP = 5
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +38,23 @@ def change_number(program: str) -> str:
     """The program with one of its decimal numbers drawn anew."""
     number = random.choice(list(re.finditer(r"(?<![\w.])\d+\.\d+(?![\w.])", program)))
     return f"{program[: number.start()]}{random.randrange(10**8, 10**9) / 10**8}{program[number.end() :]}"
+
+
+class InstantAuthor:
+    """What OpenEvolve asks of a model; a subclass writes the program."""
+
+    def __init__(self) -> None:
+        self.model = "instant"  # OpenEvolve reads it from the instance's own attributes
+
+    async def generate(self, prompt: str, **_: Any) -> str:
+        return self.reply(prompt)
+
+    async def generate_with_context(self, system_message: str, messages: list[dict[str, str]], **_: Any) -> str:
+        return self.reply(messages[-1]["content"])
+
+    def reply(self, prompt: str) -> str:
+        """A program in a code block."""
+        raise NotImplementedError
 
 
 class Mutant(InstantAuthor):

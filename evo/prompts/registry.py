@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.prompts.chat import ChatFormat
+from evo.prompts.chat import ChatFormat, WorkFolderFormat
 from evo.prompts.contract import Opener, PromptFormat
 from evo.prompts.tokens import TokenFormat
 from evo.prompts.tuned import TunedFormat
-from evo.prompts.work_folder import WorkFolderFormat
 from problems.contract import Problem
 from problems.entry_points import find_entry_points, load_entry_point
 from vpo.policies.prompt_formats import FORMAT_ENTRY_POINTS, TUNED, WORK_FOLDER, is_token_format

@@ -139,7 +139,7 @@ def map_answers(
     shown = metrics if len(metrics) > 1 else ()
     height = measure_of(metrics)
     points = [
-        (each.id, arm_of[each.run], each.parent, 0 if each.iteration is None else each.iteration + 1,
+        (each.id, arm_of[each.run], each.parent, each.iteration + 1,
          value_of(metrics, each.fitness, each.values).number, *(own_values(metrics, each) if shown else ()))
         for each in answers[:most]
     ]  # fmt: skip
@@ -206,7 +206,7 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
 
 def _name(arm: Arm) -> str:
     """What a command calls the arm's runs together."""
-    return arm.runs[0].comparison or arm.runs[0].name
+    return arm.runs[0].listed_name
 
 
 def bounded(text: str, room: int) -> str:

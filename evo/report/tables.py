@@ -40,8 +40,7 @@ from evo.progress.rows import (
 )
 from evo.progress.snapshot import Snapshot, error_name
 from evo.values import digits_of, mark, write_number
-from islands.browse import CandidateSummary
-from islands.types import ProblemRecord, RunRecord
+from islands.types import CandidateSummary, ProblemRecord, RunRecord
 from problems.objectives import FITNESS, HasValues, fitness_objective, own_values, value_of
 
 BEST, MEAN_BEST = "best", "mean best"
@@ -225,7 +224,7 @@ def candidates_table(
             **{title: number(column[place], forms[title]) for title, column in columns.items()},
             "problem": word(problems[one.problem].name) if len(problems) > 1 else Cell(NONE),
             "arm": arms[one.run] if len(comparison.arms) > 1 else Cell(NONE),
-            "iteration": seed if one.iteration is None else number(one.iteration + 1, "d"),
+            "iteration": seed if one.iteration < 0 else number(one.iteration + 1, "d"),
             "answer": Cell(text, mark="wide", note=f"error: {one.error[:200]}" if one.error else ""),
         }
         rows.append(row)

@@ -14,7 +14,7 @@ from problems.types import Prompt, Rollout
 from vpo.policies.contract import Policy, PolicyUnavailable, TrainablePolicy
 from vpo.policies.prompt_formats import is_known
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 PolicyT = TypeVar("PolicyT", bound=Policy)
 
 PROGRAM = "def f(x):\n    return x * 2 + 1\n"
@@ -163,10 +163,10 @@ class TrainablePolicyContract(PolicyContract):
         use(self.open_policy, ask)
 
 
-def use(open_policy: Callable[[], PolicyT], work: Callable[[PolicyT], Coroutine[Any, Any, T]]) -> T:
+def use(open_policy: Callable[[], PolicyT], work: Callable[[PolicyT], Coroutine[Any, Any, _T]]) -> _T:
     """`work` with a fresh policy, which is closed after it."""
 
-    async def run() -> T:
+    async def run() -> _T:
         policy = open_policy()
         try:
             return await work(policy)

@@ -89,9 +89,7 @@ def test_runs_are_renamed(compared, capsys):
         assert why in refused(capsys, "runs", "rename", old, new)
 
 
-@pytest.mark.parametrize(
-    "command", [["run"], ["compare", "--arm", "scripted:mutate"], ["import", "--problem", "maze:test/0"]]
-)
+@pytest.mark.parametrize("command", [["run"], ["compare", "--arm", "scripted:mutate"]])
 def test_a_name_is_checked_wherever_one_is_given(here, capsys, command):
     assert "is no name for a run" in refused(capsys, *command, "maze:test", "--name", "[b]")
 

@@ -76,28 +76,3 @@ def test_a_comparison_counts_as_a_run_does(here, capsys):
     shown = json.loads(evo(capsys, "watch", "q", "--once", "--json")[1])
     assert [(arm["iterations"], arm["planned"]) for arm in shown["arms"]] == [(12, 12), (12, 12)]
     assert json.loads(evo(capsys, "show", "q", "--json")[1])["iterations"] == 12
-
-
-def test_an_import_has_no_iterations_left(here, capsys):
-    directory("d", 12)
-    run = ("run", "d", "--policy", "scripted:mutate", "--name", "q", "--plain")
-    assert evo(capsys, *run)[0] == 0
-    programs = [
-        {
-            "id": str(i),
-            "code": f"X = {i}.5\n",
-            "parent_id": str(i - 1) if i else None,
-            "metrics": {"combined_score": 0.1},
-        }
-        for i in range(4)
-    ]
-    Path("out/programs").mkdir(parents=True)
-    for program in programs:
-        Path("out/programs", f"{program['id']}.json").write_text(json.dumps(program))
-    Path("out/metadata.json").write_text(
-        json.dumps({"islands": [[one["id"] for one in programs]], "last_iteration": 3})
-    )
-    code, _, err = evo(capsys, "import", "out", "--problem", "d", "--name", "old")
-    assert code == 0, err
-    shown = json.loads(evo(capsys, "watch", "old", "--once", "--json")[1])
-    assert (shown["iterations"], shown["planned"]) == (3, 3)

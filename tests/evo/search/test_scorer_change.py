@@ -7,7 +7,7 @@ from sqlalchemy import text
 from support.command_line import evo, refused
 
 from evo.errors import BadInput
-from islands.scorers import scorer_changes
+from islands.runs import scorer_changes
 from islands.store import Store
 from problems.contract import Score
 
@@ -76,16 +76,6 @@ def test_an_accepted_change_is_on_record_and_keeps_the_old_scores(search_with, d
     assert changes(db) == [("a", digits("a").fingerprint(), "e" * 16)]
     again(iterations=10)
     assert len(changes(db)) == 1
-
-
-def test_a_run_without_a_fingerprint_is_given_one(search_with, digits, edited, digits_policy, db):
-    search_with([digits("a")], digits_policy(), db, iterations=5)
-    with Store.open(db) as store, store.begin() as transaction:
-        transaction.connection.execute(text("UPDATE problems SET fingerprint = NULL"))
-    search_with([digits("a")], digits_policy(), db, resume=True, iterations=6)
-    assert rows(db)["problems"][0][-1] == digits("a").fingerprint() and changes(db) == []
-    with pytest.raises(BadInput, match="has changed"):
-        search_with([edited("a")], digits_policy(), db, resume=True, iterations=7)
 
 
 def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):

@@ -58,7 +58,7 @@ def hostile_database(hostile_runs, hostile_words):
     from sqlalchemy import update
 
     from islands.blobs import pack, plain
-    from islands.schema import Candidate, PromptText, Rollout
+    from islands.schema import Candidates, PromptTexts, Rollouts
     from islands.store import Store
 
     long = hostile_words + "x" * 1_000_000
@@ -66,10 +66,10 @@ def hostile_database(hostile_runs, hostile_words):
         address = thread.submit(hostile_runs, hostile_words, iterations=4).result()
     with Store.open(address) as store, store.begin() as tx:
         best = store.problems(store.runs()[0].id)[1].best
-        tx.connection.execute(update(Rollout).values(format_error=hostile_words, text=long))
-        tx.connection.execute(update(Candidate).values(error=hostile_words).where(Candidate.c.id == best - 1))
-        tx.connection.execute(update(Candidate).values(text=long, feedback=long).where(Candidate.c.id == best))
-        tx.connection.execute(update(PromptText).values(base=None, texts=pack(plain([long, long]))))
+        tx.connection.execute(update(Rollouts).values(format_error=hostile_words, text=long))
+        tx.connection.execute(update(Candidates).values(error=hostile_words).where(Candidates.c.id == best - 1))
+        tx.connection.execute(update(Candidates).values(text=long, feedback=long).where(Candidates.c.id == best))
+        tx.connection.execute(update(PromptTexts).values(base=None, texts=pack(plain([long, long]))))
     return address, best
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.page_faults import CLIPPED, TOO_SMALL
-from support.stored_vectors import store_vectors
+from support.stored_searches import store_vectors
 
 import evo
 from evo.progress.model import Progress

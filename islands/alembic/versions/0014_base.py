@@ -1,6 +1,6 @@
-"""The first revision, the tables of commit 883a8fdc; nothing to do."""
+"""The first revision, the its tables are tests/fixtures/base_schema; nothing to do."""
 
-revision = "0013"
+revision = "0014"
 down_revision = None
 branch_labels = None
 depends_on = None

@@ -1,10 +1,12 @@
+"""The prompts of a training step, and whether a policy mutates what they show, against chance."""
+
 import json
 
 import pytest
 from support.training_runs import scored
 
-from evo.training.curriculum import ArchiveCurriculum, Curriculum
-from islands.types import NOTHING_SHOWN
+from evo.training.on_policy import ArchiveCurriculum, Curriculum, TrainingPrompt, parent_usage
+from islands.types import NOTHING_SHOWN, Candidate, Selection
 
 
 def test_every_problem_is_asked_once_a_round_in_an_order_of_its_own():
@@ -65,18 +67,6 @@ def test_half_of_the_parents_are_of_the_front():
     assert shares["0"] == 0.0  # a route that fails is shown only where there is no other
 
 
-def test_parents_can_be_asked_to_be_near_the_target_once_one_is():
-    curriculum = archives(1, target=1.0, level=0.8, under_way=1, most_visits=10_000)
-
-    def shown(answers):
-        curriculum.learn(curriculum.draw(0, 1), [scored(0, *answers)])
-        return {q.selection.parent.text for step in range(1, 60) for q in curriculum.draw(step, 1)}
-
-    low = (("low", (0.4, 0.2)), ("lower", (0.1, 0.1)))
-    assert shown(low) == {"low", "lower"}
-    assert shown((("near", (0.8, 0.8)), ("nearer", (1.0, 0.7)))) == {"near", "nearer"}
-
-
 def test_a_solved_problem_and_one_that_had_its_visits_make_place():
     curriculum = archives(20, target=0.9, under_way=4, most_visits=3)
     seen = []
@@ -114,3 +104,35 @@ def test_more_prompts_than_problems_ask_some_twice():
     curriculum = archives(2, under_way=32)
     assert sorted(q.problem for q in curriculum.draw(0, 5))[1:4] != [0, 0, 0]
     assert {q.problem for q in curriculum.draw(1, 5)} == {0, 1}
+
+
+PARENT = Candidate(0, "RRDD", (1.0,), 0.5, {}, None, None, 0, 0, None)
+
+
+def group(*answers, asked=2):
+    return scored(0, *((text, (fitness,)) for text, fitness in answers), asked=asked)
+
+
+def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
+    shown = TrainingPrompt(0, Selection(PARENT, (), ()))
+    hidden_parent = TrainingPrompt(1, NOTHING_SHOWN, PARENT)
+    first = TrainingPrompt(2, NOTHING_SHOWN)
+    found = parent_usage(
+        [shown, hidden_parent, first],
+        [
+            group(("RRDR", 0.75), ("RRDD", 0.5)),  # keeps three of four and is fitter; the parent again
+            group(("LLLD", 0.6), ("LLLL", 0.1)),  # an end by chance, fitter by chance
+            group(("RRDD", 1.0)),
+        ],
+    )
+    assert found == {
+        "refined": 0.5, "copied": 0.5, "kept": pytest.approx((0.75 + 1) / 2),
+        "refined_chance": 0.5, "kept_chance": pytest.approx(0.125),
+    }  # fmt: skip
+    assert parent_usage([first], [group()]) == {}
+
+
+def test_missing_answers_are_asked_for_all_the_same():
+    assert (
+        parent_usage([TrainingPrompt(0, Selection(PARENT, (), ()))], [group(("UUUU", 0.9), asked=4)])["refined"] == 0.25
+    )
