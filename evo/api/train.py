@@ -157,16 +157,7 @@ def prepare_training(
 
         return setup.resume(folder, named) if run is None else setup.begin(run, folder, command)
 
-    def report(driver: Driver) -> Driver:
-        tracking = driver.track(reports, key, begun.get("report_to", ())).tracking
-        if tracking is not None:
-            from evo.report.trackers import TrackedTraining
-
-            source = TrackedTraining(folder)  # before the lines that will be repeated are deleted
-            tracking.follow(lambda: source if is_training(folder) else None)
-        return driver
-
-    return folder, begin, report
+    return folder, begin, lambda driver: driver.track(reports, key)
 
 
 def run_training(folder: str, begin: Callable[[], Training], driver: Driver) -> tuple[Training, Stop]:
@@ -187,6 +178,8 @@ def run_training(folder: str, begin: Callable[[], Training], driver: Driver) -> 
                 driver.display.update(Steps(title, line["step"], training.status.steps, "steps", detail))
             if before is not None:
                 before(line)
+            if driver.tracking is not None:
+                driver.tracking.log(line)
 
         training.on_log = log
         driver.display.update(Steps(title, training.status.step, training.status.steps, "steps"))

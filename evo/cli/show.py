@@ -50,7 +50,7 @@ from evo.runs.preflight import ASK_TELL
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
-from evo.values import as_dict, write_scored, write_value
+from evo.values import as_dict, write_number, write_scored, write_value
 from islands.browse import failed_candidates
 from islands.comparisons import runs_named
 from islands.runs import best as best_of
@@ -65,8 +65,6 @@ from problems.weights import SPREAD, describe_fitness
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
 FAILED_SHOWN = 10
-SHOWN_WIDTH, SHOWN_LINES = 150, 60
-"""Of a training."""
 
 
 @click.command()
@@ -83,7 +81,7 @@ def show(
     """Show RUN, a run, a comparison or the folder of a training, or a run's candidate ID: reward vector, feedback,
     lineage, and the difference to its parent."""
     if is_training(name) and candidate_id is None:
-        _check_unweighted([name], weights)
+        _check_unweighted(name, weights)
         return _show_training(name, as_json)
     with open_runs(db, [name], weights) as store:
         runs = runs_named(store, name)
@@ -96,20 +94,24 @@ def show(
     return None
 
 
-def _check_unweighted(folders: Sequence[str], weights: Weights) -> None:
+def _check_unweighted(folder: str, weights: Weights) -> None:
     if weights is not None:
-        raise BadInput(f"--weights judge the stored answers of a run; {folders[0]} is the folder of a training")
+        raise BadInput(f"--weights judge the stored answers of a run; {folder} is the folder of a training")
 
 
 def _show_training(folder: str, as_json: bool) -> None:
-    from evo.tui.training import draw_training  # Textual
-
     training, console = TrainingProgress.open(folder), open_console(markup=False)
     if as_json:
-        print_json(training.as_dict())
-    else:
-        console.print(training.about["command"], style="dim", soft_wrap=True)
-        console.print(draw_training(training, min(console.width, SHOWN_WIDTH), SHOWN_LINES, explained=True))
+        return print_json(training.as_dict())
+    console.print(training.about["command"], style="dim", soft_wrap=True)
+    for line in filter(None, (training.title, training.standing, training.gain)):
+        console.print(line, soft_wrap=True)
+    rows = []
+    for name, meaning in training.metrics.items():
+        values = training.curve(name).mean
+        rows.append((name, write_number(values[0]), write_number(values[-1]), meaning))
+    print_table(console, ("metric", "first", "last", "meaning"), rows, right=("first", "last"))
+    return None
 
 
 def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: bool) -> None:
@@ -326,30 +328,27 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
 
 
 @click.command()
-@click.argument("names", metavar="RUN [RUN]...", nargs=-1, required=True)
+@click.argument("name", metavar="RUN")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @weights_option
 @db_option
 @json_option
-def report(names: tuple[str, ...], output: str, against: str | None, weights: Weights, db: str, as_json: bool) -> None:
+def report(name: str, output: str, against: str | None, weights: Weights, db: str, as_json: bool) -> None:
     """Write RUN, a run, a comparison or the folder of a training, finished or running, as one HTML page that needs no
-    network.
-
-    Several runs of the same problems are put on the same charts, and so are several trainings.
-    """
+    network."""
     from evo.report.page import write_report, write_training_report  # slow to import
 
     started = time.perf_counter()
-    if all(map(is_training, names)):
-        _check_unweighted(names, weights)
-        size = write_training_report(names, output)
+    if is_training(name):
+        _check_unweighted(name, weights)
+        size = write_training_report(name, output)
     else:
-        with open_runs(db, names, weights) as store:
-            size = write_report(store, names[0], output, against, names[1:], spread=weights == SPREAD)
+        with open_runs(db, [name], weights) as store:
+            size = write_report(store, name, output, against, spread=weights == SPREAD)
     seconds = time.perf_counter() - started
     if as_json:
-        print_json({"run": " and ".join(names), "page": output, "bytes": size, "seconds": round(seconds, 3)})
+        print_json({"run": name, "page": output, "bytes": size, "seconds": round(seconds, 3)})
     else:
         click.echo(f"{output}: {size / 1e6:.1f} MB, made in {seconds:.1f} s")
 

@@ -52,16 +52,6 @@ class AnswerFront:
         """Weighted means that differ by less are equal."""
         return ROUNDING * max((1.0, *(abs(reward) for one in self.answers for reward in one.stored.rewards)))
 
-    def best(self, weights: Sequence[float], arm: int | None = None) -> FrontAnswer | None:
-        """The answer with the largest weighted mean of rewards, of equals the first; None without an answer.
-
-        weights: (d,) not negative, with a sum above 0; arm: whose answers, None for those of all"""
-        found = [one for one in self.answers if arm in (None, one.arm)]
-        total = sum(weights)
-        means = [weighted_mean(one.stored.rewards, [weight / total for weight in weights]) for one in found]
-        least = max(means, default=0.0) - self.equal
-        return next((one for one, mean in zip(found, means, strict=True) if mean >= least), None)
-
 
 def read_front(
     store: Store, problem: ProblemRecord, searches: Iterable[tuple[int, RunRecord, int]], most: int = MOST

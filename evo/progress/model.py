@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import nlargest
@@ -43,10 +43,8 @@ from evo.progress.snapshot import (
     Detail,
     FailedProblem,
     ImprovementLine,
-    PopulationView,
     Snapshot,
     TrainingCurve,
-    Weighted,
 )
 from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
@@ -71,9 +69,8 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, newest_version, training_after
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
-from problems.contract import BadAddress
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
-from problems.weights import SPREAD, order_weights
+from problems.weights import SPREAD
 from vpo.metrics import Interval, diversity
 
 IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
@@ -200,7 +197,6 @@ class SearchRecord:
 class Progress:
     """A run or a comparison in a database. Not thread-safe; it never writes.
 
-    names: of the runs and comparisons whose arms it has
     comparison: its arms, the problems that count and those that do not
     live: statistics may be some seconds old
     incomparable: why the arms have no summary, "" if they have one or if none has begun
@@ -213,33 +209,27 @@ class Progress:
         name: str,
         against: str | None = None,
         *,
-        also: Sequence[str] = (),
         live: bool = False,
         spread: bool = False,
     ) -> None:
-        """Reads which runs there are, and nothing more. Raises as gather. also: further runs (gather); spread: judge
-        under many weightings although the first run was not searched for them. BadInput if its arms stopped when they
-        were solved, so that they gave different numbers of answers"""
-        self.store, self.against, self.live = store, against, live
-        self.names = tuple(dict.fromkeys((name, *also)))
-        self.name = " and ".join(self.names)
+        """Reads which runs there are, and nothing more. Raises as gather. spread: judge under many weightings although
+        the run was not searched for them. BadInput if its arms stopped when they were solved, so that they gave
+        different numbers of answers"""
+        self.store, self.name, self.against, self.live = store, name, against, live
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
         self._selected: tuple[int, str | None] = (0, None)
-        self._weights: Mapping[str, float] = {}
         self._begin()
 
     @classmethod
-    def open(
-        cls, store: Store, name: str, against: str | None = None, also: Sequence[str] = (), *, spread: bool = False
-    ) -> Progress:
+    def open(cls, store: Store, name: str, against: str | None = None, *, spread: bool = False) -> Progress:
         """All that is committed now. Raises as __init__, and DatabaseUnavailable."""
         with store.read():
-            progress = cls(store, name, against, also=also, spread=spread)
+            progress = cls(store, name, against, spread=spread)
             progress.refresh()
         return progress
 
     def _begin(self) -> None:
-        self.comparison = gather(self.store, self.names[0], self.against, self.names[1:])
+        self.comparison = gather(self.store, self.name, self.against)
         runs = self.comparison.runs
         if self.spread and len(self.comparison.arms) > 1 and any(run.config.get("until_solved") for run in runs):
             raise BadInput(f"--weights {SPREAD}: {self.name} stopped each search when it was solved (--until-solved)")
@@ -270,7 +260,7 @@ class Progress:
             self._refresh()
 
     def _refresh(self) -> None:
-        states = [state for name in self.names for state in run_states(self.store, name)]
+        states = run_states(self.store, self.name)
         if {state.id for state in states} != set(self._runs):
             self._begin()
             return self._refresh()
@@ -325,7 +315,7 @@ class Progress:
 
     def _count_problems(self) -> None:
         """Ask again which problems count. The records of runs stay those that were read last."""
-        now = gather(self.store, self.names[0], self.against, self.names[1:])
+        now = gather(self.store, self.name, self.against)
         self.comparison = replace(self.comparison, problems=now.problems, failed=now.failed)
         self._version += 1
 
@@ -698,16 +688,12 @@ class Progress:
     # The snapshot of a viewer
 
     def select(self, problem: int, arm: str | None = None) -> None:
-        """Set the viewer's choice, by the problem's place among those that count: a snapshot has its archives, and if
-        an arm is chosen, its best answer in full."""
+        """Set the viewer's choice, by the problem's place among those that count: if an arm is chosen, a snapshot has
+        its best answer in full."""
         self._selected = (problem, arm)
 
-    def weigh(self, weights: Mapping[str, float]) -> None:
-        """Set weights by objective, under which a snapshot has the best answer too; none if they are empty."""
-        self._weights = weights
-
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
-        """The values of a screen, of what was read. statistics: with curves, operators and verdict, which load their
+        """The values of a screen, of what was read. statistics: with curves, summary and verdict, which load their
         libraries"""
         comparison, results = self.comparison, self.results
         (problem, arm), begun = self._selected, bool(results)
@@ -718,6 +704,7 @@ class Progress:
             comparison.reference,
             comparison.failed,
             self.failed,
+            self.summary if statistics and begun else None,
             tuple(self.verdicts) if statistics and begun else (),
             self._keep("improvements", self._improvements, self._version) if begun else (),
             self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
@@ -725,36 +712,14 @@ class Progress:
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
     def snapshot_with_best(self) -> Snapshot:
-        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one. With
-        weights also the best answer under them."""
+        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one."""
         snapshot = self.snapshot()
         problem = min(self._selected[0], len(snapshot.problems) - 1)
         if 0 < len(snapshot.problems) <= FEW_PROBLEMS and snapshot.detail is None:
             found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
             ahead = max(found, key=found.__getitem__, default=0)
             snapshot = replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
-        if self._weights and snapshot.detail is not None:
-            snapshot = replace(snapshot, weighted=self._weigh(problem))
         return snapshot
-
-    def _weigh(self, problem: int) -> Weighted:
-        """The selected arm's best answer under the weights, or that of any arm if none is selected."""
-        record, weights = self.comparison.problems[problem], self._weights
-        try:
-            ordered = order_weights(record.objectives, weights, record.name)
-        except BadAddress as error:
-            return Weighted(weights, fault=str(error))
-        names = [arm.name for arm in self.comparison.arms]
-        name = self._selected[1]
-        front = self._keep(f"front {problem}", lambda: self.read_front(problem))
-        arm = None if name is None else names.index(name)
-        chosen = None if front is None else front.best(ordered, arm)
-        if chosen is None:
-            return Weighted(weights, fault=f"{record.name} has no answer to choose by weights")
-        id, run = chosen.stored.id, chosen.run
-        (of_run,) = [one for one in self.store.problems(run.id) if one.index == record.index]
-        read = partial(self._detail, names[chosen.arm], problem, run, of_run, id)
-        return Weighted(weights, self._keep("weighted", read, id))
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
@@ -781,18 +746,7 @@ class Progress:
             planned=int(np.where(over, whole.done, planned).sum()),
             results=self.results.get(of.name),
             curve=self.curves.get(of.name) if statistics and self.results else None,
-            population=self._population(number) if statistics else None,
-            operators=tuple(self.operators[of.name]) if statistics else (),
         )
-
-    def _population(self, number: int) -> PopulationView | None:
-        """The archives of the selected problem, read again when its searches have moved."""
-        if not self._rows:
-            return None
-        row = self._rows[min(self._selected[0], len(self._rows) - 1)]
-        ids = [run.ids[row] for run in self._of_arm(number) if run.ids]
-        done = self._searches[number].of.done[row].tobytes()
-        return self._keep(f"population {number}", lambda: _mean_population(self._archives(ids).values()), row, done)
 
     def _archives(self, ids: Sequence[int]) -> dict[int, list[EliteRecord]]:
         return {id: list(archive) for id, archive in groupby(elites(self.store, ids), key=lambda elite: elite.problem)}
@@ -856,12 +810,3 @@ def archive_diversity(archive: Sequence[EliteRecord]) -> float:
     once."""
     vectors = {elite.candidate: elite.rewards for elite in archive}
     return diversity(np.array([vectors[candidate] for candidate in sorted(vectors)])) if vectors else 0.0
-
-
-def _mean_population(archives: Collection[Sequence[EliteRecord]]) -> PopulationView | None:
-    """The mean over seeds; None without an elite."""
-    if not archives:
-        return None
-    islands = 1 + max(elite.island for archive in archives for elite in archive)
-    cells = np.mean([np.bincount([e.island for e in archive], minlength=islands) for archive in archives], axis=0)
-    return PopulationView(tuple(cells.tolist()), float(np.mean([archive_diversity(archive) for archive in archives])))

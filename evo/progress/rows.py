@@ -1,21 +1,20 @@
 """The tables of runs, arms, problems, differences and answers as rows of cells, made once from the read model. The
-terminal, the screen, the page, `evo ui` and JSON paint these cells: what a number is, how it is written, its direction
+terminal, the screen, the page and JSON paint these cells: what a number is, how it is written, its direction
 and its interval are decided here, so that two views cannot disagree."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from evo.comparison.operators import refinement_differences
-from evo.comparison.results import Floats, Standings
+from evo.comparison.results import Standings
 from evo.comparison.summary import ArmSummary, Curve, Summary
 from evo.evaluation.preferences import is_share
 from evo.progress.model import Progress
@@ -25,13 +24,12 @@ from evo.search.status import format_time
 from evo.stats import Difference, write_difference
 from evo.values import digits_of, scored_value, write_number, write_signed, write_value, write_values
 from islands.runs import RunOverview, SearchOverview
-from islands.types import Candidate, ProblemRecord
+from islands.types import Candidate, ProblemRecord, Totals
 from problems.objectives import REWARD, Measure, Objective, Value, own_values, value_of
 from vpo.metrics import Interval
 
 NONE = "-"
 STATES = ("running", "waiting", "done", "interrupted", "failed")
-TREND_POINTS = 40
 WEIGHTINGS, WORTH = "weightings solved", "E_w[best]"
 PREFERENCE_TITLES = {"weightings": WEIGHTINGS, "worth": WORTH}
 """Of the metrics of searches that are judged under many weightings (evo.comparison.summary.PREFERENCES)."""
@@ -48,7 +46,8 @@ class Cell:
     measure: what a value is of, None for counts, times and rates
     low, high: of a 95% interval
     sort: the key of the order, where that is not the value; mark: how it stands, as won, lost, level, solved, shown
-    number: of a column of numbers; arm: the arm's place in the comparison; link, tick: of a page
+    is_interval: whether the value is a mean that may have ends
+    number: of a column of numbers; arm: the arm's place in the comparison; link: within a page
     """
 
     text: str
@@ -59,10 +58,16 @@ class Cell:
     note: str = ""
     sort: float | str | None = None
     mark: str = ""
+    is_interval: bool = False
     number: bool = False
     arm: int | None = None
     link: str = ""
-    tick: str = ""
+
+    def as_json(self) -> Any:
+        """The value; of an interval `mean`, `low` and `high`."""
+        if not self.is_interval or self.value is None:
+            return self.value
+        return {"mean": self.value, "low": self.low, "high": self.high}
 
 
 Row = Mapping[str, Cell]
@@ -80,8 +85,8 @@ def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:
     """A count, a time or a rate."""
     if value is None or not math.isfinite(value):
         return Cell(NONE, number=True)
-    shown = int(value) if form.endswith("d") else value + 0.0  # never -0
-    return Cell(format(shown, form), float(value), sort=round(float(value), 9), mark=mark, number=True)
+    plain = int(value) if form.endswith("d") else value + 0.0  # never -0
+    return Cell(format(plain, form), float(value), sort=round(float(value), 9), mark=mark, number=True)
 
 
 def interval(value: Interval | None, form: str = ".3f") -> Cell:
@@ -92,7 +97,7 @@ def interval(value: Interval | None, form: str = ".3f") -> Cell:
 
 
 def _ends(value: Interval) -> dict[str, Any]:
-    return {"low": value.low, "high": value.high} if value.known else {}
+    return {"is_interval": True, **({"low": value.low, "high": value.high} if value.known else {})}
 
 
 def valued(value: Value, beside: Iterable[Value] = (), *, arrow: bool = False) -> Cell:
@@ -156,49 +161,128 @@ def mean_best(snapshot: Snapshot, arm: ArmSnapshot) -> Cell:
     return valued(arm.mean_best, [one.mean_best for one in snapshot.arms])
 
 
-def arm_rows(
-    snapshot: Snapshot, summary: Summary | None = None, diversity: Mapping[str, Interval | None] | None = None
-) -> list[Row]:
-    """All that is known of each arm. The metrics that have an interval need the summary; without it, before a search
-    has begun, nothing is measured."""
-    rows = list[Row]()
-    standing = {arm.name: ArmSummary() if summary is None else summary.arms[arm.name] for arm in snapshot.arms}
-    means, worths = [one.best for one in standing.values()], [one.worth for one in standing.values()]
-    for place, arm in enumerate(snapshot.arms):
-        one, totals = standing[arm.name], arm.totals
-        best = mean_best(snapshot, arm) if summary is None else mean_cell(one.best, snapshot.measure, means)
-        statuses = ", ".join(f"{count} {status}" if arm.seeds > 1 else status for status, count in arm.statuses.items())
-        row = {
-            "arm": arm_name(arm.name, place) if len(snapshot.arms) > 1 else Cell(NONE),
-            "runs": word(statuses),
-            "solved": solved_cell(arm),
-            "solve rate": interval(one.solved, ".2f"),
-            "area": interval(one.area, ".2f"),
-            "median time": number(one.median, ",.10g"),
-            "set value": interval(one.sets),
-            WEIGHTINGS: interval(one.weightings),
-            WORTH: worth_cell(one.worth, summary, worths),
-            best_title(snapshot): best,
-            "archive L1": interval((diversity or {}).get(arm.name), ".2f"),
-            "iterations": replace(
-                number(arm.groups, ",d"), note="" if arm.groups == arm.planned else f"of {arm.planned:,}"
-            ),
-            "answers/s": number(arm.rate("answers"), ".3g"),
-            "only": number(len(one.only) if len(snapshot.arms) > 1 else None, "d"),
-            "policy": word(arm.policy),
-            "answers": number(totals.answers, ",d"),
-            "missing": number(totals.missing, ",d"),
-            "repeats": number(totals.repeats, ",d"),
-            "tokens": number(totals.tokens, ",d"),
-            "tokens/answer": number(totals.tokens / totals.answers if totals.answers else None, ",.1f"),
-            "cost": number(totals.cost or None, ",.4g"),
-            "sampling s": number(totals.sampling_seconds, ",.2f"),
-            "scoring s": number(totals.scoring_seconds, ",.2f"),
-            "wall s": number(arm.seconds or None, ",.1f"),
-            "migrations": number(totals.migrations, ",d"),
-        }
-        rows.append(row)
-    return rows
+class ArmStanding(NamedTuple):
+    """What the columns of an arm are made of. place: in the comparison; diversity: of its archives, if it was read"""
+
+    snapshot: Snapshot
+    place: int
+    diversity: Interval | None
+
+    @property
+    def arm(self) -> ArmSnapshot:
+        return self.snapshot.arms[self.place]
+
+    @property
+    def totals(self) -> Totals:
+        return self.arm.totals
+
+    @property
+    def measured(self) -> ArmSummary:
+        """At the horizon; empty before a search has begun."""
+        summary = self.snapshot.summary
+        return ArmSummary() if summary is None else summary.arms[self.arm.name]
+
+    @property
+    def everyone(self) -> list[ArmSummary]:
+        """All arms, with which it is read."""
+        return [] if self.snapshot.summary is None else list(self.snapshot.summary.arms.values())
+
+
+class ArmColumn(NamedTuple):
+    """A column of the arms, in every view that has them: a line of ARM_COLUMNS.
+
+    views: of `screen`, `terminal`, `page`, and `cost`, the page's table of costs; trackers have all of numbers
+    key: in the JSON of a comparison and in its frame of arms; "": not there
+    weight: on the screen, whose lightest columns are left out first if there is no room
+    """
+
+    title: str | Callable[[Snapshot], str]
+    cell: Callable[[ArmStanding], Cell]
+    views: str
+    key: str = ""
+    weight: int = 0
+
+
+def _statuses(of: ArmStanding) -> Cell:
+    statuses, several = of.arm.statuses, of.arm.seeds > 1
+    return word(", ".join(f"{count} {status}" if several else status for status, count in statuses.items()))
+
+
+def _iterations(of: ArmStanding) -> Cell:
+    done, planned = of.arm.groups, of.arm.planned
+    return replace(number(done, ",d"), note="" if done == planned else f"of {planned:,}")
+
+
+def _errors(of: ArmStanding) -> Cell:
+    return number(of.totals.errors.total() if of.totals.errors or of.totals.answers else None, ",d")
+
+
+def _worth(of: ArmStanding) -> Cell:
+    return worth_cell(of.measured.worth, of.snapshot.summary, [arm.worth for arm in of.everyone])
+
+
+def _best(of: ArmStanding) -> Cell:
+    return mean_cell(of.measured.best, of.snapshot.measure, [arm.best for arm in of.everyone])
+
+
+def _tokens_per_answer(of: ArmStanding) -> Cell:
+    return number(of.totals.tokens / of.totals.answers if of.totals.answers else None, ",.1f")
+
+
+def _several(of: ArmStanding, cell: Cell) -> Cell:
+    return cell if len(of.snapshot.arms) > 1 else Cell(NONE)
+
+
+ARM_COLUMNS = (
+    ArmColumn("arm", lambda of: _several(of, arm_name(of.arm.name, of.place)), "terminal page cost"),
+    ArmColumn("runs", _statuses, "page"),
+    ArmColumn("solved", lambda of: solved_cell(of.arm), "screen", weight=9),
+    ArmColumn(WEIGHTINGS, lambda of: interval(of.measured.weightings), "terminal page", "weightings_solved"),
+    ArmColumn(WORTH, _worth, "terminal page", "worth"),
+    ArmColumn("solve rate", lambda of: interval(of.measured.solved, ".2f"), "screen terminal page", "solved", 8),
+    ArmColumn("area", lambda of: interval(of.measured.area, ".2f"), "terminal page", "area"),
+    ArmColumn("median time", lambda of: number(of.measured.median, ",.10g"), "terminal page", "half_solved_at"),
+    ArmColumn("set value", lambda of: interval(of.measured.sets), "terminal page", "set_value"),
+    ArmColumn(best_title, lambda of: mean_best(of.snapshot, of.arm), "screen", weight=7),
+    ArmColumn(best_title, _best, "terminal page", "best"),
+    ArmColumn("archive L1", lambda of: interval(of.diversity, ".2f"), "terminal page", "archive_diversity"),
+    ArmColumn("iterations", _iterations, "screen page cost", weight=2),
+    ArmColumn("answers/s", lambda of: number(of.arm.rate("answers"), ".3g"), "screen page", weight=6),
+    ArmColumn("tokens/s", lambda of: number(of.arm.rate("tokens"), ".3g"), "screen", weight=5),
+    ArmColumn("busy", lambda of: number(of.arm.policy_busy, ".0%"), "screen", weight=5),
+    ArmColumn("queue", lambda of: number(of.arm.waiting("scoring_queue"), ",d"), "screen", weight=4),
+    ArmColumn("errors", _errors, "screen", weight=4),
+    ArmColumn("only", lambda of: _several(of, number(len(of.measured.only), "d")), "page"),
+    ArmColumn("policy", lambda of: word(of.arm.policy), "page", "policy"),
+    ArmColumn("answers", lambda of: number(of.totals.answers, ",d"), "screen terminal cost", weight=1),
+    ArmColumn("missing", lambda of: number(of.totals.missing, ",d"), "cost"),
+    ArmColumn("repeats", lambda of: number(of.totals.repeats, ",d"), "cost"),
+    ArmColumn("tokens", lambda of: number(of.totals.tokens, ",d"), "screen terminal cost", weight=1),
+    ArmColumn("tokens/answer", _tokens_per_answer, "cost"),
+    ArmColumn("cost", lambda of: number(of.totals.cost or None, ",.4g"), "terminal cost"),
+    ArmColumn("sampling s", lambda of: number(of.totals.sampling_seconds, ",.2f"), "cost"),
+    ArmColumn("scoring s", lambda of: number(of.totals.scoring_seconds, ",.2f"), "cost"),
+    ArmColumn("wall s", lambda of: number(of.arm.seconds or None, ",.1f"), "terminal cost", "seconds"),
+    ArmColumn("migrations", lambda of: number(of.totals.migrations, ",d"), "cost"),
+)
+"""In the order in which every view has them."""
+
+
+def arm_rows(snapshot: Snapshot, view: str = "", diversity: Mapping[str, Interval | None] | None = None) -> list[Row]:
+    """The arms' columns of a view, by title; those of all views by default."""
+    columns = [column for column in ARM_COLUMNS if not view or view in column.views.split()]
+    titles = [column.title if isinstance(column.title, str) else column.title(snapshot) for column in columns]
+    standing = [
+        ArmStanding(snapshot, place, (diversity or {}).get(arm.name)) for place, arm in enumerate(snapshot.arms)
+    ]
+    return [{title: column.cell(of) for title, column in zip(titles, columns, strict=True)} for of in standing]
+
+
+def arm_dicts(snapshot: Snapshot, diversity: Mapping[str, Interval | None]) -> list[dict[str, Any]]:
+    """The same for JSON, by key."""
+    columns = [column for column in ARM_COLUMNS if column.key]
+    standing = [ArmStanding(snapshot, place, diversity.get(arm.name)) for place, arm in enumerate(snapshot.arms)]
+    return [{column.key: column.cell(of).as_json() for column in columns} for of in standing]
 
 
 def preference_rows(curves: Mapping[str, Mapping[str, Curve]], arms: Sequence[str]) -> list[Row]:
@@ -431,20 +515,6 @@ def mean_of_best(searches: Iterable[SearchOverview]) -> Value:
         numbers = [search.best.number or 0.0 for search in found.values()]
         return Value(float(np.mean(numbers)) if numbers else None, *measures)
     return Value(float(np.mean([search.record.best_fitness or 0.0 for search in found.values()])), REWARD)
-
-
-def mean_trend(searches: Iterable[SearchOverview]) -> Floats | None:
-    """(TREND_POINTS,) the mean best value of searches from their first new best on; None if there is none, or if their
-    problems measure different things."""
-    risen = [search for search in searches if search.rises]
-    if len({search.best.measure for search in risen}) != 1:
-        return None
-    times = np.linspace(1, max(search.groups for search in risen), TREND_POINTS)
-    curves = []
-    for search in risen:
-        at = [iteration for iteration, _ in search.rises]
-        curves.append([search.rises[max(0, bisect(at, time) - 1)][1] for time in times])
-    return np.asarray(np.mean(curves, axis=0), dtype=np.float64)
 
 
 def common_prefix(names: Collection[str]) -> str:

@@ -17,7 +17,6 @@ from evo.progress.arm_style import style_of
 from evo.progress.front import AnswerFront, FrontAnswer
 from evo.progress.model import Progress, SearchRecord
 from evo.report.plots import Plot, PlotLine
-from evo.report.tables import run_path
 from evo.values import scored_value, write_number, write_value
 from islands.browse import CandidateFilter, browse
 from islands.history import CandidateReader
@@ -153,10 +152,7 @@ def map_answers(
     return {
         "axes": [visible(name) for name in ("iteration", height.name, *(one.name for one in shown))],
         "lower": [False, height.lower, *(one.lower for one in shown)],
-        "arms": [
-            (visible(arm.name), style_of(place).colour, run_path(_name(arm)))
-            for place, arm in enumerate(comparison.arms)
-        ],
+        "arms": [(visible(arm.name), style_of(place).colour) for place, arm in enumerate(comparison.arms)],
         "points": points,
         "left_out": len(answers) > most,
     }
@@ -166,7 +162,7 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
     """What the sliders choose from: numbers to choose by, and all that is shown of an answer as text.
 
     own: the problem's weights, None if there are none; sliders: where they begin; commands: of each arm, to which
-    weights are added; paths: of each arm's pages on a server; left_out: answers that are not here"""
+    weights are added; left_out: answers that are not here"""
     problem, own, arms = front.problem, front.weights, progress.comparison.arms
     names, db = problem.objectives, format_db_option(progress.store.address)
     room = max(FEWEST_CHARS, min(MOST_CHARS, FRONT_CHARS // max(1, len(front.answers))))
@@ -198,7 +194,6 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
         "sliders": [round(SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
         "equal": front.equal,
         "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
-        "paths": [run_path(_name(arm)) for arm in arms],
         "left_out": front.left_out,
         "answers": [describe(one) for one in front.answers],
     }

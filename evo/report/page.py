@@ -1,5 +1,4 @@
-"""The page of a run or a comparison: its content, built from Progress, and its HTML. `write_report` writes it to a
-file; `evo ui` serves it live, with links to every candidate.
+"""The page of a run or a comparison: its content, built from Progress, and its HTML, which `write_report` writes.
 
 Every text is escaped, with all characters visible. The content policy forbids requests and all scripts but the page's
 own, so that even a text that was not escaped could run and send nothing.
@@ -11,7 +10,6 @@ import base64
 import hashlib
 import shlex
 import time
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
@@ -48,7 +46,6 @@ from evo.report.tables import (
     operators_table,
     preferences_table,
     problems_table,
-    run_path,
     set_table,
     settings_tables,
 )
@@ -69,20 +66,17 @@ KINDS = (
 """Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
-def build_page(
-    progress: Progress, *, details: int = MOST_DETAILS, base: str = "", held_out: bool = False
-) -> SimpleNamespace:
+def build_page(progress: Progress, *, held_out: bool = False) -> SimpleNamespace:
     """The values of the template page.html.jinja, of what `progress` has read; None or empty if there is nothing to
     show.
 
-    details: problems with their own section at most; base: the address of the page of one run or comparison if it is
-        served; held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them"""
+    held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
     begun, runs = summary is not None, comparison.runs
     tested = held_out and len(runs) == 1
     spread, store = progress.spread, progress.store
     sets = choose_sets(store, runs, held_out=True, most=MOST_CARDS, spread=spread) if tested else progress.sets
-    shown = problem_details(progress, details) if begun else ()
+    shown = problem_details(progress, MOST_DETAILS) if begun else ()
     differing, shared = settings_tables(comparison)
     tables: list[Table | None] = []
     if summary is not None:
@@ -114,7 +108,6 @@ def build_page(
         shared=shared,
         commands=list(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
         next_steps=_next_steps(progress, bool(shown)),
-        base=base,
     )
 
 
@@ -165,8 +158,6 @@ def _training(snapshot: Snapshot) -> list[Plot]:
 def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
     """(purpose, command) of what a reader may do next."""
     comparison, db = progress.comparison, format_db_option(progress.store.address)
-    if len(progress.names) > 1:
-        return [("Browse every candidate", f"evo ui{db}")]
     run = f"{shlex.quote(progress.name)}{db}"
     reweighed = progress.store.reweighed
     weights = "" if reweighed is None else f" {reweighed.option}"
@@ -176,14 +167,14 @@ def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
     if answered:
         target = "best_answers" if len(comparison.problems) > 1 else "best_answer"
         steps.append(("Save the best answers", f"evo best {run}{weights} -o {target}"))
-    return [*steps, ("Browse every candidate", f"evo ui{db}")]
+    return [*steps, ("Look at one candidate by its number", f"evo show {run}{weights} ID")]
 
 
 @cache
 def environment() -> Environment:
-    """The templates of the page and of `evo ui`: all output is escaped, with every character visible."""
+    """The templates of the page: all output is escaped, with every character visible."""
     made = Environment(
-        loader=ChoiceLoader([PackageLoader("evo.report"), PackageLoader("evo.ui")]),
+        loader=PackageLoader("evo.report"),
         autoescape=True,
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
@@ -191,7 +182,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"python": highlight_python, "figure": write_number, "bounded": bounded}
-    made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "run_path": run_path}
+    made.globals |= {"style": Markup(_style()), "script": Markup(_script())}
     made.globals |= {
         "write_number": write_number,
         "write_signed": write_signed,
@@ -203,16 +194,15 @@ def environment() -> Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """The HTML of a template. `policy` is the content policy of a page that is a file, "" for one whose server sends
-    it."""
-    return environment().get_template(template).render(**{"policy": "", "live": False, "served": False, **values})
+    """The HTML of a template."""
+    return environment().get_template(template).render(policy=content_policy(), **values)
 
 
 @cache
-def content_policy(*more: str) -> str:
-    """more: rules in addition to those of a page that asks for nothing"""
-    rules = [f"default-src 'none'; img-src data:; style-src '{_digest(_style())}'; script-src '{_digest(_script())}'"]
-    return "; ".join([*rules, "base-uri 'none'", *(more or ("form-action 'none'",))])
+def content_policy() -> str:
+    """Of a page that asks for nothing, and runs its own script alone."""
+    own = f"style-src '{_digest(_style())}'; script-src '{_digest(_script())}'"
+    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
 
 
 @cache
@@ -244,38 +234,30 @@ def highlight_python(code: str) -> Markup:
     return Markup("").join(parts)
 
 
-def build_training_page(*trainings: TrainingProgress) -> dict[str, Any]:
-    """The values of the template training.html.jinja: several trainings are put on the same charts."""
-    charts = []
-    for name, meaning in {name: words for one in trainings for name, words in one.metrics.items()}.items():
-        curves = [(place, one.folder, one.curve(name)) for place, one in enumerate(trainings) if name in one.metrics]
-        lines = [PlotLine(place, folder, curve.at.astype(float), curve.mean) for place, folder, curve in curves]
-        charts.append(Plot(name, "step", lines, share=name.startswith("solve@"), note=meaning))
-    return {"trainings": trainings, "charts": charts}
-
-
-def write_training_report(folders: Sequence[str], file: str) -> int:
-    """Write the page of trainings; returns its bytes. Raises BadInput as write_report."""
+def write_training_report(folder: str, file: str) -> int:
+    """Write the page of a training; returns its bytes. Raises BadInput as write_report."""
     check_writable(file)
-    page = build_training_page(*map(TrainingProgress.open, folders))
-    return _write_page(file, render("training.html.jinja", **page, policy=content_policy()))
+    training, charts = TrainingProgress.open(folder), list[Plot]()
+    for name, meaning in training.metrics.items():
+        curve = training.curve(name)
+        line = PlotLine(0, folder, curve.at.astype(float), curve.mean)
+        charts.append(Plot(name, "step", [line], share=name.startswith("solve@"), note=meaning))
+    return _write_page(file, render("training.html.jinja", training=training, charts=charts))
 
 
-def write_report(
-    store: Store, name: str, file: str, against: str | None = None, also: Sequence[str] = (), *, spread: bool = False
-) -> int:
+def write_report(store: Store, name: str, file: str, against: str | None = None, *, spread: bool = False) -> int:
     """Write the page; it appears under its name only when it is complete. Returns its bytes. Raises BadInput for an
     output that cannot be written, an unknown arm or a run without an iteration; UnknownRun.
 
-    also: further runs of the same problems, which are put on the same charts; spread: as Progress takes it"""
+    spread: as Progress takes it"""
     check_writable(file)
     with store.read():
-        progress = Progress.open(store, name, against, also, spread=spread)
+        progress = Progress.open(store, name, against, spread=spread)
         if not progress.totals.groups:
             raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
         page = build_page(progress, held_out=all(run.status != "running" for run in progress.comparison.runs))
     state = page.snapshot.state(time.time())[0]
-    return _write_page(file, render("page.html.jinja", page=page, state=state, policy=content_policy()))
+    return _write_page(file, render("page.html.jinja", page=page, state=state))
 
 
 def _write_page(file: str, text: str) -> int:

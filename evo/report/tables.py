@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -22,14 +21,12 @@ from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import (
     NONE,
-    WEIGHTINGS,
     WORTH,
     Cell,
     Row,
     against_cell,
     arm_name,
     arm_rows,
-    best_title,
     difference_rows,
     interval,
     number,
@@ -39,13 +36,12 @@ from evo.progress.rows import (
     word,
 )
 from evo.progress.snapshot import Snapshot, error_name
-from evo.values import digits_of, mark, write_number
-from islands.browse import CandidateSummary
-from islands.types import ProblemRecord, RunRecord
-from problems.objectives import FITNESS, HasValues, fitness_objective, own_values, value_of
+from evo.values import mark, write_number
+from islands.types import RunRecord
+from problems.objectives import HasValues, fitness_objective, own_values
 
-BEST, MEAN_BEST = "best", "mean best"
-"""The column of mean best values, whose title names what is measured, and its entry in the glossary."""
+_MEAN_BEST = "mean best"
+"""In the glossary, the column of mean best values, whose title names what is measured."""
 KINDS_SHOWN, LISTED, HEAD_CHARS, MOST_DIGITS = 12, 6, 160, 8
 UNRECORDED = "not recorded"
 
@@ -84,33 +80,17 @@ def make_table(name: str, caption: str, rows: Sequence[Row], titles: Sequence[st
     if not rows:
         return None
     kept = [title for title in titles or rows[0] if any(row[title].text != NONE for row in rows)]
-    hints = {title: HINTS.get(title, HINTS[MEAN_BEST] if rows[0][title].measure else "") for title in kept}
+    hints = {title: HINTS.get(title, HINTS[_MEAN_BEST] if rows[0][title].measure else "") for title in kept}
     columns = [Column(title, hints[title], any(row[title].number for row in rows)) for title in kept]
     return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
 
 
-def run_path(name: str, *parts: object) -> str:
-    """The address of a page of a run on the server of `evo ui`."""
-    return "/".join(quote(str(part), safe="") for part in ("", "run", name, *parts))
-
-
-MEASURED = (WEIGHTINGS, WORTH, "solve rate", "area", "median time", "set value", BEST, "archive L1")
-ARMS = ("arm", "runs", *MEASURED, "iterations", "answers/s", "only", "policy")
-COSTS = (
-    *("arm", "iterations", "answers", "missing", "repeats", "tokens", "tokens/answer", "cost"),
-    *("sampling s", "scoring s", "wall s", "migrations"),
-)
-STANDING = ("arm", *MEASURED, "answers", "tokens", "cost", "wall s")
-"""Of a terminal: how good the arms are, and at what cost."""
-
-
-def arms_table(progress: Progress, snapshot: Snapshot, titles: Sequence[str] = ARMS) -> Table | None:
-    """One row for each arm: its metrics at the common horizon, and how far it is."""
-    found = progress.summary
-    at = "" if found is None else f" {describe_horizon(found, progress.comparison.ended_by_budget)}"
-    shown = [best_title(snapshot) if title == BEST else title for title in titles]
-    diversity = None if found is None else progress.diversity
-    return make_table("arms", f"Metrics{at}, with 95% intervals", arm_rows(snapshot, found, diversity), shown)
+def arms_table(progress: Progress, snapshot: Snapshot, view: str = "page") -> Table | None:
+    """One row for each arm: its metrics at the common horizon, and how far it is. view: as evo.progress.rows has it"""
+    summary = snapshot.summary
+    at = "" if summary is None else f" {describe_horizon(summary, progress.comparison.ended_by_budget)}"
+    rows = arm_rows(snapshot, view, None if summary is None else progress.diversity)
+    return make_table("arms", f"Metrics{at}, with 95% intervals", rows)
 
 
 def preferences_table(progress: Progress) -> Table | None:
@@ -125,7 +105,7 @@ def preferences_table(progress: Progress) -> Table | None:
 
 
 def cost_table(snapshot: Snapshot) -> Table | None:
-    return make_table("cost", "What the searches have cost so far", arm_rows(snapshot), COSTS)
+    return make_table("cost", "What the searches have cost so far", arm_rows(snapshot, "cost"))
 
 
 def differences_table(progress: Progress, summary: Summary) -> Table | None:
@@ -198,38 +178,6 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
         parts += ["{} won, {} lost, {} level".format(*standing.counts(place))] if place in others else []
         below += [f"{name}: {', '.join(parts)}."] if parts else []
     return Table("problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, " ".join(below))
-
-
-def candidates_table(
-    comparison: Comparison, problems: Mapping[int, ProblemRecord], summaries: Sequence[CandidateSummary],
-    link: Callable[[int], str],
-) -> Table | None:  # fmt: skip
-    """One row for each candidate, with its values as the scorer measured them; None for none. problems: by index; link:
-    the address of a candidate"""
-    arms = {run.id: arm_name(arm.name, place) for place, arm in enumerate(comparison.arms) for run in arm.runs}
-    titles = dict.fromkeys(one.name + mark(one) for problem in problems.values() for one in problem.metrics)
-    columns: dict[str, list[float | None]] = {title: [] for title in (FITNESS.name, *titles)}
-    for one in summaries:
-        metrics = problems[one.problem].metrics
-        fitness = value_of(metrics, one.fitness, one.values)
-        values = {fitness.measure.title: fitness.number}
-        values |= dict(zip((each.name + mark(each) for each in metrics), own_values(metrics, one), strict=True))
-        for title, column in columns.items():
-            column.append(None if one.error is not None else values.get(title))
-    rows, forms = list[Row](), {title: f".{min(digits_of(of), MOST_DIGITS)}g" for title, of in columns.items()}
-    for place, one in enumerate(summaries):
-        text = one.text[:HEAD_CHARS] + "…" * (len(one.text) > HEAD_CHARS)
-        seed = Cell("seed", "seed", sort=0)
-        row = {
-            "candidate": Cell(str(one.id), one.id, sort=one.id, link=link(one.id)),
-            **{title: number(column[place], forms[title]) for title, column in columns.items()},
-            "problem": word(problems[one.problem].name) if len(problems) > 1 else Cell(NONE),
-            "arm": arms[one.run] if len(comparison.arms) > 1 else Cell(NONE),
-            "iteration": seed if one.iteration is None else number(one.iteration + 1, "d"),
-            "answer": Cell(text, mark="wide", note=f"error: {one.error[:200]}" if one.error else ""),
-        }
-        rows.append(row)
-    return make_table("candidates", "Candidates", rows)
 
 
 def set_table(found: AnswerSet) -> Table | None:

@@ -15,10 +15,9 @@ from evo.comparison.summary import METRICS, Summary, describe_verdict, verdicts_
 from evo.encoding import visible
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
-from evo.progress.rows import WEIGHTINGS, WORTH, difference_dict, differences, preference_search_rows
+from evo.progress.rows import WEIGHTINGS, WORTH, arm_dicts, difference_dict, differences, preference_search_rows
 from evo.report.remarks import describe_faults, describe_state
 from evo.report.tables import (
-    STANDING,
     Table,
     arms_table,
     differences_table,
@@ -47,7 +46,7 @@ def print_summary(console: Console, progress: Progress, *, details: bool = False
     """Print a table of the arms, the problems that only one arm solved, and the verdict. details: also how operators
     use the parents in their prompts"""
     comparison, summary = progress.comparison, progress.summary
-    snapshot = progress.snapshot(statistics=False)
+    snapshot = progress.snapshot()
 
     def say(line: str, style: str = "") -> None:
         console.print(Text(visible(line), style), soft_wrap=True)
@@ -58,7 +57,7 @@ def print_summary(console: Console, progress: Progress, *, details: bool = False
     if summary is None:
         return
     noted = (WEIGHTINGS, WORTH) if progress.spread else ("solve rate",)
-    print_table(console, arms_table(progress, snapshot, STANDING), noted=noted)
+    print_table(console, arms_table(progress, snapshot, "terminal"), noted=noted)
     for line in LEGEND:
         say(line, "dim")
     for name, arm in summary.arms.items():
@@ -134,6 +133,7 @@ def as_dict(progress: Progress) -> dict[str, Any]:
         shown["weights"] = dict(progress.store.reweighed.weights)
     if summary is None:
         return {**shown, "arms": {}, "differences": [], "against": {}, "verdicts": []}
+    snapshot = progress.snapshot()
     return {
         **shown,
         "iterations": comparison.iterations,
@@ -147,24 +147,15 @@ def as_dict(progress: Progress) -> dict[str, Any]:
         "best_horizon": summary.best_horizon * summary.size,
         "arms": {
             arm.name: {
-                "policy": arm.policy,
+                **columns,
                 "answers_per_rollout": arm.runs[0].config["answers"],
                 "rollouts": arm.runs[0].config["rollouts"],
-                "solved": _interval_dict(summary.arms[arm.name].solved),
-                "area": _interval_dict(summary.arms[arm.name].area),
-                "half_solved_at": summary.arms[arm.name].median,
-                "set_value": _interval_dict(summary.arms[arm.name].sets),
-                "weightings_solved": _interval_dict(summary.arms[arm.name].weightings),
-                "worth": _interval_dict(summary.arms[arm.name].worth),
-                "best": _interval_dict(summary.arms[arm.name].best),
                 "only": [comparison.problems[i].name for i in summary.arms[arm.name].only],
                 **arm.totals.as_dict(),
                 "sampling_seconds": round(arm.totals.sampling_seconds, 3),
-                "seconds": arm.seconds,
-                "archive_diversity": _interval_dict(progress.diversity[arm.name]),
                 "operators": [operator_dict(one, crossed_seeds=crossed) for one in operators.get(arm.name, ())],
             }
-            for arm in progress.snapshot(statistics=False).arms
+            for arm, columns in zip(snapshot.arms, arm_dicts(snapshot, progress.diversity), strict=True)
         },
         "preferences": preferences_dict(progress),
         **_differences(progress, summary),
@@ -215,7 +206,3 @@ def _differences(progress: Progress, summary: Summary) -> dict[str, Any]:
             by_arm.setdefault(arm, {})[metric] = one
     pairs = [{"arm": arm, "against": other, "metric": metric, **one} for arm, other, metric, one in told]
     return {"differences": pairs, "against": against, "refinement_against": refinement}
-
-
-def _interval_dict(found: Interval | None) -> dict[str, Any] | None:
-    return None if found is None else found.as_dict()

@@ -91,7 +91,7 @@ class TrainingDirectory:
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Hold the directory, which is made if need be. Raises BadInput if another process trains in it."""
-        return lock_folder(self.folder, METRICS, f"another training runs there; watch it: evo watch {self.folder}")
+        return lock_folder(self.folder, METRICS, f"another training runs there; look at it: evo show {self.folder}")
 
     def is_locked(self) -> bool:
         """Whether a process of this machine trains in it now."""

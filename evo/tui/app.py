@@ -6,11 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,9 +38,6 @@ from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
 from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, legend
 from islands.errors import DatabaseUnavailable
-from islands.types import ProblemRecord
-from problems.contract import BadAddress
-from problems.weights import order_weights, parse_weights, weights_argument, write_weights
 
 POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 5.0
 POLL_SHARE = 0.02
@@ -81,47 +77,6 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll():
             yield Static(text)
         yield Footer()
-
-
-class WeightsScreen(ModalScreen[dict[str, float] | None]):
-    """Asks for weights of the problem's objectives in one line: the weights, {} for an empty line, None for escape."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
-    CSS = """WeightsScreen { align: center middle }
-        WeightsScreen Vertical { width: 90%; max-width: 100; height: auto; background: $panel; padding: 0 1 }
-        WeightsScreen Static { height: auto }"""
-
-    def __init__(self, problem: ProblemRecord, weights: Mapping[str, float], palette: Palette) -> None:
-        super().__init__()
-        self._problem, self._weights, self._palette = problem, weights, palette
-
-    def compose(self) -> ComposeResult:
-        names = self._problem.objectives
-        example = weights_argument(self._weights or dict.fromkeys(names, 1.0))
-        with Vertical():
-            yield Static(Text(clean(f"weights of {', '.join(names)}; empty: the problem's own")))
-            yield Input(weights_argument(self._weights), placeholder=clean(example))
-            yield Static(id="fault")
-
-    @on(Input.Changed)
-    def _clear(self, event: Input.Changed) -> None:
-        event.stop()
-        self.query_one("#fault", Static).update("")
-
-    @on(Input.Submitted)
-    def _read(self, event: Input.Submitted) -> None:
-        event.stop()
-        try:
-            weights = parse_weights(event.value) if event.value.strip() else {}
-            if isinstance(weights, str):
-                raise BadAddress(f"{weights} is for a search; name objectives here")
-            if weights:
-                order_weights(self._problem.objectives, weights, self._problem.name)
-        except BadAddress as error:
-            text = clean(str(error).removeprefix(f"--weights {event.value}: "))
-            self.query_one("#fault", Static).update(Text(text, self._palette.bad))
-        else:
-            self.dismiss(weights)
 
 
 class AnswerScreen(Screen[None]):
@@ -168,12 +123,9 @@ class ScreenApp(App[int]):
             key_display="/", tooltip="problems by a part of their name, as maze:hard; enter keeps, escape cancels"),
         Binding("u", "filter('unsolved')", "Unsolved", tooltip="only problems that no arm has solved"),
         Binding("d", "filter('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
-        Binding("w", "weigh", "Weights", show=False,
-                tooltip="the best answer under other weights beside the best, as gold=3,diamond=1; empty goes back"),
         Binding("o", "next_order", "Order", tooltip="by number, name, who won, or an arm; a click on a title too"),
         Binding("O", "reverse", show=False, tooltip="reverse the order"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the answer that is open, else the standings"),
-        Binding("e", "picture", "Picture", show=False, tooltip="write the screen as an SVG file in this folder"),
         Binding("t", "change_theme", "Theme", show=False, tooltip="another theme; EVO_THEME chooses the first one"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
         Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
@@ -198,7 +150,6 @@ class ScreenApp(App[int]):
         self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
         self._loading, self._stopping = loading, 0
         self._choice, self._problem, self._arm = TableChoice(), 0, 0
-        self._weights: dict[str, float] = {}
         self._table, self._rows, self._cells = ProblemTable(), list[int](), dict[tuple[int, int], Any]()
         self._again = threading.Event()
         self._leaving = False
@@ -279,7 +230,6 @@ class ScreenApp(App[int]):
         known = self.snapshot
         arm = known.arms[min(self._arm, len(known.arms) - 1)].name if known is not None and self._shows_answer else None
         progress.select(self._problem, arm)
-        progress.weigh(self._weights)
         progress.refresh()
         return progress.snapshot_with_best()
 
@@ -359,7 +309,7 @@ class ScreenApp(App[int]):
         self._show_table(snapshot)
         side = query("#side")
         room = max(40, side.size.width - 3) if side.display and side.size.width else width - 2
-        query("#panels", Static).update(draw.panels(snapshot, self._problem, room, self._now(), palette))
+        query("#panels", Static).update(draw.panels(snapshot, room, self._now(), palette))
         self._show_answer()
 
     def _show_table(self, snapshot: Snapshot) -> None:
@@ -385,8 +335,6 @@ class ScreenApp(App[int]):
                     self._cells[at, column] = shown
                     table.update_cell_at(Coordinate(at, column), cell, update_width=True)
         about = Text("problems ", STRONG).append(describe(self._choice, snapshot, len(rows)) + "  ", self.palette.warn)
-        if self._weights:
-            about.append(clean(f"weights {write_weights(self._weights)}  "), self.palette.warn)
         about.append_text(self._table.totals(snapshot, self.palette) if rows else Text())
         lines = Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
         self._base.query_one("#legend", Static).update(lines)
@@ -403,7 +351,7 @@ class ScreenApp(App[int]):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that this screen takes before a focused field are the field's in a screen over it."""
+        """Keys that this screen takes before a focused field are not of a screen over it."""
         return action not in ("search", "panels") or len(self.screen_stack) == 1
 
     def action_leave(self, code: int = 0) -> None:
@@ -530,24 +478,6 @@ class ScreenApp(App[int]):
             self._again.set()
         self._show_answer()
 
-    def action_weigh(self) -> None:
-        snapshot = self.snapshot
-        if snapshot is None or not snapshot.problems or isinstance(self.screen, ModalScreen):
-            return
-        problem = snapshot.problems[min(self._problem, len(snapshot.problems) - 1)]
-        if len(problem.objectives) < 2:
-            self.notify(f"{clean(problem.name)} has one objective, so no weights", markup=False)
-            return
-        self.push_screen(WeightsScreen(problem, self._weights, self.palette), self._weigh)
-
-    def _weigh(self, weights: dict[str, float] | None) -> None:
-        if weights is not None:
-            self._weights = weights
-            if self.snapshot is not None and not weights:
-                self.snapshot = replace(self.snapshot, weighted=None)
-            self._again.set()
-        self.refresh_all()
-
     def action_help(self) -> None:
         if not any(isinstance(screen, HelpScreen) for screen in self.screen_stack):
             self.push_screen(HelpScreen())
@@ -568,15 +498,6 @@ class ScreenApp(App[int]):
             ]
             self.copy_to_clipboard("\n".join([*arms, *(verdict.text for verdict in self.snapshot.verdict)]) + "\n")
             self.notify("copied the standings")
-
-    def action_picture(self) -> None:
-        """Write the screen as an SVG file in the current directory."""
-        if self.snapshot is not None:
-            file = re.sub(r"[^\w.-]+", "-", self.snapshot.name) + ".svg"
-            try:
-                self.deliver_screenshot(file, str(Path.cwd()))
-            except OSError as error:
-                self.notify(f"cannot write {file}: {error.strerror or error}", severity="error", markup=False)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The commands of the palette: those of the keys."""
@@ -602,17 +523,3 @@ async def run_screen(app: ScreenApp) -> int:
     if app.failure is not None:
         raise app.failure
     return code or app.return_code or 0
-
-
-def save_svg(snapshot: Snapshot, now: float) -> str:
-    """An SVG of the screen of 100 columns and 44 rows, colours and marks as on a terminal."""
-
-    async def saved() -> str:
-        app = ScreenApp(snapshot=snapshot, now=lambda: now)
-        async with app.run_test(size=(100, 44)) as pilot:
-            await pilot.pause()
-            app.refresh_all()
-            await pilot.pause()
-            return app.export_screenshot(title=f"evo watch {snapshot.name}", simplify=True)
-
-    return asyncio.run(saved())

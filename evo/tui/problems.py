@@ -14,8 +14,8 @@ from evo.comparison.results import Results, Standings, mean_known, standings
 from evo.progress.rows import NONE, against_cell, common_prefix, outcome_cell, target_cell
 from evo.progress.snapshot import Snapshot
 from evo.tui.line import clean, shorten, width_of
-from evo.tui.numbers import sparkcurve
 from evo.tui.palette import STRONG, Palette
+from evo.tui.plot import sparkcurve
 from problems.objectives import fitness_objective
 
 NAME, WON = -1, -2

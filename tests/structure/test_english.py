@@ -40,7 +40,7 @@ ROOMS = (
     "vpo/chain", "vpo/hf", "vpo/languages", "islands/population", "islands/db",
     "evo/api", "evo/checks", "evo/config", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
     "evo/cli", "evo/cluster", "evo/comparison", "evo/monitor", "evo/pipelines", "evo/report",
-    "evo/runs", "evo/stats", "evo/training", "evo/tui", "evo/ui", "vpo/training",
+    "evo/runs", "evo/stats", "evo/training", "evo/tui", "vpo/training",
     "problems/custom", "problems/maze", "problems/openevolve", "evo/plugins/maths",
     "evo/plugins/text_tasks", "problems", "vpo",
 )  # fmt: skip

@@ -62,3 +62,11 @@ def store_vectors(
                 with store.begin() as tx:
                     population.add(replace(group(problem, at, [one], text=one.text), iteration=at), tx)
             store.finish_run(record.id, "done", summary={"seconds": 2.0})
+
+
+def best_under(front, weights, arm=None):
+    """The answer of a front (evo.progress.front) with the largest weighted mean of rewards, of equals the first; None
+    without an answer. arm: whose answers, None for those of all"""
+    found = [one for one in front.answers if arm in (None, one.arm)]
+    means = [sum(w * r for w, r in zip(weights, one.stored.rewards, strict=True)) / sum(weights) for one in found]
+    return next((one for one, mean in zip(found, means, strict=True) if mean >= max(means) - front.equal), None)

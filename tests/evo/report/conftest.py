@@ -1,76 +1,41 @@
-"""A server of the page in a thread, and a browser."""
+"""A browser, and a page whose texts are hostile."""
 
 import os
 import shutil
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
-
-from evo.ui.databases import RunDatabase
-from evo.ui.server import PageServer
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
-@contextmanager
-def _serve(address, **settings):
-    server = PageServer(RunDatabase(address), 0, **settings)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.close()
-
-
-@pytest.fixture(scope="session")
-def serve():
-    """serve(address, ...) -> a context with the server of this database."""
-    return _serve
-
-
-@pytest.fixture(scope="session")
-def hostile_words():
-    return (
-        "</pre></script><script>fetch('/x')</script><img src=x onerror=alert(1)><a href=\"javascript:alert(4)\">go</a>"
-        "</style>\"'><svg/onload=alert(2)> {{ 7 * 7 }} \x1b[31m\x08\x00\u202e\u2066\ud800 &lt;"
-    )
+HOSTILE = (
+    "</pre></script><script>fetch('/x')</script><img src=x onerror=alert(1)><a href=\"javascript:alert(4)\">go</a>"
+    "</style>\"'><svg/onload=alert(2)> {{ 7 * 7 }} \x1b[31m\x08\x00\u202e\u2066\ud800 &lt;"
+)
 
 
 @pytest.fixture
-def search_apart(search_with):
-    """As search_with, in another thread: the browser's event loop runs in this one."""
-
-    def search(*arguments, **settings):
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(search_with, *arguments, **settings).result()
-
-    return search
-
-
-@pytest.fixture
-def hostile_database(hostile_runs, hostile_words):
-    """An address, and the id of a candidate: every text of it holds what must not be believed, with a line of 1 MB."""
+def hostile_page(hostile_runs, page_for, tmp_path):
+    """The address of a report whose every text holds what must not be believed, with a line of 1 MB."""
     from sqlalchemy import update
 
     from islands.blobs import pack, plain
     from islands.schema import Candidate, PromptText, Rollout
     from islands.store import Store
 
-    long = hostile_words + "x" * 1_000_000
-    with ThreadPoolExecutor(1) as thread:  # see search_apart
-        address = thread.submit(hostile_runs, hostile_words, iterations=4).result()
+    long = HOSTILE + "x" * 1_000_000
+    with ThreadPoolExecutor(1) as thread:  # the browser's event loop runs in this one
+        address = thread.submit(hostile_runs, HOSTILE, iterations=4).result()
     with Store.open(address) as store, store.begin() as tx:
         best = store.problems(store.runs()[0].id)[1].best
-        tx.connection.execute(update(Rollout).values(format_error=hostile_words, text=long))
-        tx.connection.execute(update(Candidate).values(error=hostile_words).where(Candidate.c.id == best - 1))
+        tx.connection.execute(update(Rollout).values(format_error=HOSTILE, text=long))
+        tx.connection.execute(update(Candidate).values(error=HOSTILE).where(Candidate.c.id == best - 1))
         tx.connection.execute(update(Candidate).values(text=long, feedback=long).where(Candidate.c.id == best))
         tx.connection.execute(update(PromptText).values(base=None, texts=pack(plain([long, long]))))
-    return address, best
+    page = tmp_path / "hostile.html"
+    page.write_text(page_for(address, "both")[1], encoding="utf-8", errors="replace")
+    return page.as_uri()
 
 
 @pytest.fixture(scope="module")
