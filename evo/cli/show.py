@@ -28,7 +28,6 @@ from evo.cli.options import (
     print_table,
     weights_option,
 )
-from evo.comparison.operators import operator_dict
 from evo.config.run import RunConfig
 from evo.errors import BadInput, at_file
 from evo.progress.answer import (
@@ -72,7 +71,7 @@ FAILED_SHOWN = 10
 @click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
-@click.option("--details", is_flag=True, help="Print also how each operator uses the parents in its prompts.")
+@click.option("--details", is_flag=True, help="Of a comparison, print also every difference of two arms.")
 @weights_option
 @json_option
 def show(
@@ -90,7 +89,7 @@ def show(
         elif runs[0].comparison == name:
             _show_comparison(Progress.open(store, name, against, spread=weights == SPREAD), as_json, details)
         else:
-            _show_run(store, name, as_json, details, spread=weights == SPREAD)
+            _show_run(store, name, as_json, spread=weights == SPREAD)
     return None
 
 
@@ -114,7 +113,7 @@ def _show_training(folder: str, as_json: bool) -> None:
     return None
 
 
-def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: bool) -> None:
+def _show_run(store: Store, name: str, as_json: bool, *, spread: bool) -> None:
     with store.read():
         run = store.run(name)
         summary, versions = current_summary(store, run), versions_used(store, run.id)
@@ -125,7 +124,6 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: 
         changes = scorer_changes(store, run.id)
         failed = failed_candidates(store, run.id, FAILED_SHOWN)
         comparison = progress.comparison
-        operators = progress.operators[comparison.arms[0].name]
         saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
         sets = choose_sets(store, [run], spread=progress.spread)
     replaced = run.config.get("policy_changes") or []
@@ -147,7 +145,6 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: 
             "scorer_changes": [asdict(change) for change in changes],
             "policy_changes": list(replaced),
             "failed_candidates": [asdict(candidate) for candidate in failed],
-            "operators": [operator_dict(operator, crossed_seeds=comparison.crossed_seeds) for operator in operators],
             "problems": [
                 {
                     **best_as_dict(problem, candidate),
@@ -217,15 +214,12 @@ def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: 
         if (known := best_known_of(problem)) is not None:
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {standing}", soft_wrap=True)
-    if details or sets or progress.spread:
-        from evo.report.terminal import print_operators, print_preferences, print_set  # intervals: scipy
+    if sets or progress.spread:
+        from evo.report.terminal import print_preferences, print_set  # intervals: scipy
     if progress.spread:
         print_preferences(console, progress)
     for found in sets:
         print_set(console, found)
-    if details:
-        labelled = [replace(operator, label=operator.policy) for operator in operators]
-        print_operators(console, {run.name: labelled}, crossed_seeds=comparison.crossed_seeds)
     if len(versions) > 1:
         _print_versions(console, versions, [problem.metrics for problem, _ in best_answers])
     if saved:

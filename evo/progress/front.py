@@ -25,7 +25,7 @@ SAME_FITNESS = 1e-9
 
 
 class FrontAnswer(NamedTuple):
-    """arm: its place in the comparison; run: of its search; stored: its scores"""
+    """A stored answer. arm: its place in the comparison; run: of its search; stored: its scores"""
 
     arm: int
     run: RunRecord
@@ -53,21 +53,30 @@ class AnswerFront:
         return ROUNDING * max((1.0, *(abs(reward) for one in self.answers for reward in one.stored.rewards)))
 
 
-def read_front(
-    store: Store, problem: ProblemRecord, searches: Iterable[tuple[int, RunRecord, int]], most: int = MOST
-) -> AnswerFront:
-    """searches: (the arm's place, the run, the problem's id in it), by arm and seed. Reads every stored answer."""
+def read_valid(store: Store, searches: Iterable[tuple[int, RunRecord, int]]) -> list[FrontAnswer]:
+    """Every valid answer of the searches of a problem. searches: (the arm's place, the run, the problem's id in it), by
+    arm and seed"""
+    return [
+        FrontAnswer(arm, run, child) for arm, run, id in searches for child in children(store, id) if not child.failed
+    ]
+
+
+def front_of(problem: ProblemRecord, valid: Sequence[FrontAnswer], most: int = MOST) -> AnswerFront | None:
+    """The front of all valid answers; None for a problem of one objective."""
+    if len(problem.objectives) < 2:
+        return None
+    of_search: dict[tuple[int, int], list[FrontAnswer]] = {}
+    for one in valid:
+        of_search.setdefault((one.arm, one.run.id), []).append(one)
     of_arm: dict[int, list[FrontAnswer]] = {}
-    owns = set[tuple[float, ...]]()
-    for arm, run, id in searches:
-        owns.add(_own_weights(problem, run))
-        valid = [FrontAnswer(arm, run, child) for child in children(store, id) if not child.failed]
-        of_arm.setdefault(arm, []).extend(_undominated(valid))
+    for (arm, _), found in of_search.items():
+        of_arm.setdefault(arm, []).extend(_undominated(found))
     kept, left_out = list[FrontAnswer](), 0
     for found in map(_undominated, of_arm.values()):
         few = _best_under_some(found, most // len(of_arm))
         kept += few
         left_out += len(found) - len(few)
+    owns = {_own_weights(problem, one.run) for one in valid}
     weights = owns.pop() if len(owns) == 1 else None
     if weights is None or sum(weights) <= 0 or not all(_is_mean(one.stored, weights) for one in kept):
         weights = None

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from evo.comparison.arms import Arm, gather
-from evo.comparison.operators import OperatorCounts, count_operators
 from evo.comparison.results import Floats, Results, drawn_times, worst_values
 from evo.comparison.summary import (
     PREFERENCES,
@@ -37,7 +36,7 @@ from evo.errors import BadInput
 from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge, judging_weights, read_rises
 from evo.progress.answer import NO_ORIGIN, StoredAnswer, problem_of, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, choose_sets, value_of_set
-from evo.progress.front import AnswerFront, read_front
+from evo.progress.front import FrontAnswer, read_valid
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
@@ -56,7 +55,6 @@ from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
     RunCourse,
-    counts_by_problem,
     course_between,
     elites,
     failed_problems,
@@ -565,18 +563,6 @@ class Progress:
         return curves
 
     @property
-    def operators(self) -> Mapping[str, list[OperatorCounts]]:
-        """Arm -> its operators, in the order of its configuration, over the problems that count."""
-        return self._keep("operators", self._read_operators)
-
-    def _read_operators(self) -> dict[str, list[OperatorCounts]]:
-        rows = {problem.index: row for row, problem in enumerate(self.comparison.problems)}
-        return {
-            arm.name: count_operators(arm, rows, [counts_by_problem(self.store, run.id) for run in arm.runs])
-            for arm in self.comparison.arms
-        }
-
-    @property
     def diversity(self) -> Mapping[str, Interval | None]:
         """Arm -> the diversity of its archives: the mean L1 distance of two elites' reward vectors, mean over problems;
         None before there are any."""
@@ -675,15 +661,11 @@ class Progress:
         origin = first if answer.origin is NO_ORIGIN else answer.origin
         return Detail(arm, problem, run.seed, candidate(self.store, run.id, id), answer, origin, stated)
 
-    def read_front(self, problem: int) -> AnswerFront | None:
-        """The undominated answers to a problem, by its place among those that count; None for one objective. Reads
-        every stored answer to it."""
-        record, row = self.comparison.problems[problem], self._rows[problem]
-        if len(record.objectives) < 2:
-            return None
-        arms = range(len(self.comparison.arms))
+    def read_valid(self, problem: int) -> list[FrontAnswer]:
+        """Every valid answer to a problem, by its place among those that count."""
+        row, arms = self._rows[problem], range(len(self.comparison.arms))
         begun = [(arm, run) for arm in arms for run in self._of_arm(arm) if run.ids]
-        return read_front(self.store, record, [(arm, run.record, run.ids[row]) for arm, run in begun])
+        return read_valid(self.store, [(arm, run.record, run.ids[row]) for arm, run in begun])
 
     # The snapshot of a viewer
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evo.comparison.operators import refinement_differences
 from evo.comparison.results import Standings
 from evo.comparison.summary import ArmSummary, Curve, Summary
 from evo.evaluation.preferences import is_share
@@ -332,19 +331,16 @@ def difference_cell(summary: Summary, metric: str, gap: Difference) -> Cell:
     return Cell(text, gap.interval.mean, measure, **_ends(gap.interval), mark=mark, number=True)
 
 
-def differences(progress: Progress, summary: Summary) -> list[tuple[tuple[str, str], str, str, Difference]]:
-    """(pair, metric, its title, difference) of every pair and metric, refinement rates too."""
-    crossed = progress.comparison.crossed_seeds
-    refined = refinement_differences(progress.operators, summary.pairs, crossed_seeds=crossed)
-    found = list[tuple[tuple[str, str], str, str, Difference]]()
-    for pair, metrics in summary.pairs.items():
-        found += [(pair, metric, summary.title(metric), gap) for metric, gap in metrics.items()]
-        rates = refined.get(pair, {}).items()
-        found += [(pair, rate, rate.replace("refined", "refined, parents"), gap) for rate, gap in rates]
-    return found
+def differences(summary: Summary) -> list[tuple[tuple[str, str], str, str, Difference]]:
+    """(pair, metric, its title, difference) of every pair and metric."""
+    return [
+        (pair, metric, summary.title(metric), gap)
+        for pair, metrics in summary.pairs.items()
+        for metric, gap in metrics.items()
+    ]
 
 
-def difference_rows(progress: Progress, summary: Summary) -> list[Row]:
+def difference_rows(summary: Summary) -> list[Row]:
     """One row for each pair of arms and metric."""
     return [
         {
@@ -355,7 +351,7 @@ def difference_rows(progress: Progress, summary: Summary) -> list[Row]:
             "problems": number(gap.pairs, "d"),
             "result": word("shown", "shown") if gap.shown else word("no difference shown", "faint"),
         }
-        for pair, metric, title, gap in differences(progress, summary)
+        for pair, metric, title, gap in differences(summary)
     ]
 
 

@@ -43,7 +43,6 @@ from evo.report.tables import (
     differences_table,
     errors_table,
     machines_table,
-    operators_table,
     preferences_table,
     problems_table,
     set_table,
@@ -83,10 +82,8 @@ def build_page(progress: Progress, *, held_out: bool = False) -> SimpleNamespace
         tables = [
             arms_table(progress, snapshot),
             preferences_table(progress),
-            differences_table(progress, summary) if summary.reference else None,
-            operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
+            differences_table(summary) if summary.reference else None,
         ]
-    ahead = 3 if len(comparison.arms) > 1 else 2 if spread else 0
     reweighed = progress.store.reweighed
     return SimpleNamespace(
         title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
@@ -97,8 +94,7 @@ def build_page(progress: Progress, *, held_out: bool = False) -> SimpleNamespace
         verdict_title="" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
         curves=draw_progress(progress, snapshot) if begun else [],
         training=_training(snapshot),
-        arms=_there(*tables[:ahead]),
-        how=_there(*tables[ahead:]),  # how the answers came about
+        arms=_there(*tables) if spread or len(comparison.arms) > 1 else [],
         problems=problems_table(progress, lambda row: f"#problem-{row + 1}" * (row < len(shown))) if begun else None,
         details=shown,
         sets=_there(*map(set_table, sets[:MOST_CARDS])) if begun else [],

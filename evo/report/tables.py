@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from evo.comparison.arms import Comparison
-from evo.comparison.operators import RATE_TITLES, OperatorCounts, intervals, short_label
 from evo.comparison.results import standings
 from evo.comparison.summary import Summary, describe_horizon
 from evo.evaluation.preferences import WEIGHTINGS as JUDGING
@@ -28,7 +27,6 @@ from evo.progress.rows import (
     arm_name,
     arm_rows,
     difference_rows,
-    interval,
     number,
     outcome_cell,
     preference_rows,
@@ -69,7 +67,6 @@ class Table:
 
 HINTS: Mapping[str, str] = {
     **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
-    **{title: "of parents at this share of the target" for title in RATE_TITLES.values() if title.startswith("<")},
     **COLUMNS,
 }
 
@@ -108,24 +105,9 @@ def cost_table(snapshot: Snapshot) -> Table | None:
     return make_table("cost", "What the searches have cost so far", arm_rows(snapshot, "cost"))
 
 
-def differences_table(progress: Progress, summary: Summary) -> Table | None:
-    """One row for each pair of arms and metric, refinement rates too; None for none."""
-    return make_table("differences", "Differences of every two arms", difference_rows(progress, summary))
-
-
-def operators_table(
-    operators: Mapping[str, Sequence[OperatorCounts]], titles: Sequence[str] = (), *, crossed_seeds: bool
-) -> Table | None:
-    """One row for each operator; None if no answer was counted. operators: by arm, in the comparison's order"""
-    rows = list[Row]()
-    for place, counted in enumerate(operators.values()):
-        for operator in counted:
-            known = intervals(operator, crossed_seeds=crossed_seeds)
-            rates = {title: interval(known.get(rate)) for rate, title in RATE_TITLES.items()}
-            answers = number(operator.answers, ",d")
-            rows.append({"operator": arm_name(short_label(operator.label), place), "answers": answers, **rates})
-    caption = "Answers against the parent that their prompt showed"
-    return make_table("operators", caption, rows, titles)
+def differences_table(summary: Summary) -> Table | None:
+    """One row for each pair of arms and metric, None for none."""
+    return make_table("differences", "Differences of every two arms", difference_rows(summary))
 
 
 def errors_table(snapshot: Snapshot) -> Table | None:

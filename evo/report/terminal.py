@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, OperatorCounts, operator_dict
-from evo.comparison.summary import METRICS, Summary, describe_verdict, verdicts_of
+from evo.comparison.summary import Summary, describe_verdict, verdicts_of
 from evo.encoding import visible
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
@@ -22,7 +21,6 @@ from evo.report.tables import (
     arms_table,
     differences_table,
     make_table,
-    operators_table,
     preferences_table,
     set_table,
 )
@@ -35,16 +33,12 @@ LEGEND = (
     "area: under the solve curve, up to 1; median time: when half were solved",
     "archive L1: diversity; wall: time searched",
 )
-OPERATORS_LEGEND = (
-    "<25%: share of answers that beat the parent shown, by its share of the target",
-    "kept: of the parent's text; copied: the same as an answer in the prompt;",
-    "repeated: the search had it before; no parent: the prompt showed none",
-)
 
 
 def print_summary(console: Console, progress: Progress, *, details: bool = False) -> None:
-    """Print a table of the arms, the problems that only one arm solved, and the verdict. details: also how operators
-    use the parents in their prompts"""
+    """Print a table of the arms, the problems that only one arm solved, and the verdict.
+
+    details: also every difference"""
     comparison, summary = progress.comparison, progress.summary
     snapshot = progress.snapshot()
 
@@ -70,20 +64,8 @@ def print_summary(console: Console, progress: Progress, *, details: bool = False
         say(f"\n{describe_verdict(summary, progress.comparison.ended_by_budget)}:")
         for verdict in verdicts:
             say(f"  {verdict.text}", "bold")
-    if details:
-        print_table(console, differences_table(progress, summary) if summary.reference else None)
-        print_operators(console, progress.operators, crossed_seeds=comparison.crossed_seeds)
-
-
-def print_operators(
-    console: Console, operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool
-) -> None:
-    """Print a line for each operator of each arm; nothing if none has answers."""
-    titles = ("operator", *map(RATE_TITLES.__getitem__, SHOWN_RATES))
-    if table := operators_table(operators, titles, crossed_seeds=crossed_seeds):
-        print_table(console, table)
-        for line in OPERATORS_LEGEND:
-            console.print(line, style="dim", soft_wrap=True, markup=False)
+    if details and summary.reference:
+        print_table(console, differences_table(summary))
 
 
 def print_table(console: Console, table: Table | None, noted: Sequence[str] = ()) -> None:
@@ -117,8 +99,7 @@ def print_set(console: Console, found: AnswerSet, *, whole: bool = False) -> Non
 
 def as_dict(progress: Progress) -> dict[str, Any]:
     """All printed values, with their intervals and p-values, for JSON."""
-    comparison, summary, operators = progress.comparison, progress.summary, progress.operators
-    crossed = comparison.crossed_seeds
+    comparison, summary = progress.comparison, progress.summary
     shown: dict[str, Any] = {
         "comparison": comparison.name,
         "reference": comparison.reference,
@@ -153,12 +134,11 @@ def as_dict(progress: Progress) -> dict[str, Any]:
                 "only": [comparison.problems[i].name for i in summary.arms[arm.name].only],
                 **arm.totals.as_dict(),
                 "sampling_seconds": round(arm.totals.sampling_seconds, 3),
-                "operators": [operator_dict(one, crossed_seeds=crossed) for one in operators.get(arm.name, ())],
             }
             for arm, columns in zip(snapshot.arms, arm_dicts(snapshot, progress.diversity), strict=True)
         },
         "preferences": preferences_dict(progress),
-        **_differences(progress, summary),
+        **_differences(summary),
         "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
         "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
         "verdicts": [verdict.text for verdict in verdicts_of(summary)],
@@ -194,15 +174,15 @@ def preferences_dict(progress: Progress) -> dict[str, Any] | None:
     return {"unit": progress.summary.worth_unit, "curves": curves, "problems": problems}
 
 
-def _differences(progress: Progress, summary: Summary) -> dict[str, Any]:
+def _differences(summary: Summary) -> dict[str, Any]:
     """Every pair and metric, and those against the reference by arm."""
-    every = differences(progress, summary)
-    told = [(*pair, metric, difference_dict(gap, summary.measure_of(metric))) for pair, metric, _, gap in every]
+    every = [
+        (*pair, metric, difference_dict(gap, summary.measure_of(metric)))
+        for pair, metric, _, gap in differences(summary)
+    ]
     against: dict[str, dict[str, Any]] = {arm: {} for arm in summary.against}
-    refinement = dict[str, dict[str, Any]]()
-    for arm, other, metric, one in told:
+    for arm, other, metric, gap in every:
         if other == summary.reference:
-            by_arm = against if metric in METRICS else refinement
-            by_arm.setdefault(arm, {})[metric] = one
-    pairs = [{"arm": arm, "against": other, "metric": metric, **one} for arm, other, metric, one in told]
-    return {"differences": pairs, "against": against, "refinement_against": refinement}
+            against[arm][metric] = gap
+    pairs = [{"arm": arm, "against": other, "metric": metric, **gap} for arm, other, metric, gap in every]
+    return {"differences": pairs, "against": against}

@@ -19,7 +19,7 @@ def read(tmp_path, objectives, arms, **settings):
     with Store.open(address, read_only=True) as store:
         progress = Progress.open(store, "c")
         fittest = [search.rises[-1].candidate for _, search in sorted(progress.fittest().items())]
-        return progress.read_front(0), fittest
+        return fronts.front_of(progress.comparison.problems[0], progress.read_valid(0)), fittest
 
 
 def vectors(front, arm=0):

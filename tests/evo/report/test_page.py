@@ -35,9 +35,9 @@ def test_the_page_says_what_was_found(finished):
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text and "Unfinished" not in found.text
     tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
     expected = {"arms", "differences", "problems", "cost", "settings", "machines", "errors"}
-    assert tables == expected | {"operators", "shared-settings"}
+    assert tables == expected | {"shared-settings"}
     metrics = {row[1].text for row in page.arms[1].rows}
-    assert "solve rate" in metrics and any(metric.startswith("refined, parents") for metric in metrics)
+    assert "solve rate" in metrics
     for text in ("made:base", "made:grpo", "made-up/0", "made-up/4", "evo compare made-up --iterations 12"):
         assert text in found.text
     assert [plot.title for plot in page.curves] == ["solve rate", "mean best fitness"]

@@ -10,6 +10,7 @@ from support.page_faults import CLIPPED, TOO_SMALL
 from support.stored_vectors import best_under, store_vectors
 
 import evo
+from evo.progress.front import front_of
 from evo.progress.model import Progress
 from islands.store import Store
 from problems.objectives import Objective
@@ -29,7 +30,8 @@ def open_report(tab, page_for, tmp_path):
         if objectives is not None:
             store_vectors(address, name, objectives, arms or {"a": GIVEN}, **settings)
         with Store.open(address, read_only=True) as store:
-            front = Progress.open(store, name).read_front(0)
+            progress = Progress.open(store, name)
+            front = front_of(progress.comparison.problems[0], progress.read_valid(0))
         file = tmp_path / "report.html"
         file.write_text(page_for(address, name)[1], encoding="utf-8")
         tab.goto(file.as_uri())
