@@ -13,7 +13,7 @@ from islands.comparisons import runs_named
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 
-BUDGETS = {"max_total_tokens": "tokens", "max_cost": "cost", "max_answers": "answers"}
+_BUDGETS = {"max_total_tokens": "tokens", "max_cost": "cost", "max_answers": "answers"}
 """Settings of budgets that are the same for a run at any speed, and their units."""
 
 
@@ -79,8 +79,8 @@ class Comparison:
     def budget(self) -> tuple[str, float] | None:
         """(unit, size) of the budget that all runs have and that ended some of them: metrics and curves are then over
         what a run has spent. None if they are over iterations."""
-        ended = " ".join(run.reason for run in self.runs if ended_by(run) is StopReason.BUDGET)
-        for key, unit in BUDGETS.items():
+        ended = {run.summary.get("budget") for run in self.runs}
+        for key, unit in _BUDGETS.items():
             sizes = {float(run.config.get(key) or 0) for run in self.runs}
             if unit in ended and len(sizes) == 1:
                 return unit, sizes.pop()

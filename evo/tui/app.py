@@ -36,7 +36,7 @@ from evo.tui.child import CommandProcess
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
-from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, legend
+from evo.tui.problems import ProblemTable, legend
 from islands.errors import DatabaseUnavailable
 
 POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 5.0
@@ -121,14 +121,10 @@ class ScreenApp(App[int]):
                 tooltip="from the problems to the panels and back"),
         Binding("slash", "search", "Search", priority=True,
             key_display="/", tooltip="problems by a part of their name, as maze:hard; enter keeps, escape cancels"),
-        Binding("u", "filter('unsolved')", "Unsolved", tooltip="only problems that no arm has solved"),
-        Binding("d", "filter('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
-        Binding("o", "next_order", "Order", tooltip="by number, name, who won, or an arm; a click on a title too"),
-        Binding("O", "reverse", show=False, tooltip="reverse the order"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the answer that is open, else the standings"),
         Binding("t", "change_theme", "Theme", show=False, tooltip="another theme; EVO_THEME chooses the first one"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
-        Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
+        Binding("escape", "step_back", show=False, tooltip="leave the answer; else show all problems"),
         Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell; a search continues"),
         Binding("j", "move(1)", show=False),
         Binding("k", "move(-1)", show=False),
@@ -149,7 +145,7 @@ class ScreenApp(App[int]):
         self.failure: Exception | None = None
         self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
         self._loading, self._stopping = loading, 0
-        self._choice, self._problem, self._arm = TableChoice(), 0, 0
+        self._part, self._problem, self._arm = "", 0, 0
         self._table, self._rows, self._cells = ProblemTable(), list[int](), dict[tuple[int, int], Any]()
         self._again = threading.Event()
         self._leaving = False
@@ -315,7 +311,7 @@ class ScreenApp(App[int]):
     def _show_table(self, snapshot: Snapshot) -> None:
         table = self._base.query_one(DataTable)
         width = (table.size.width or self.size.width - 2) - 1
-        rows = self._table.rows(snapshot, self._choice) if snapshot.problems else []
+        rows = self._table.rows(snapshot, self._part)
         titles = self._table.columns(snapshot, width, self.palette) if rows else [Text("problem")]
         named = [title.plain for title in titles]
         if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:
@@ -334,7 +330,8 @@ class ScreenApp(App[int]):
                 if self._cells.setdefault((at, column), shown) != shown:
                     self._cells[at, column] = shown
                     table.update_cell_at(Coordinate(at, column), cell, update_width=True)
-        about = Text("problems ", STRONG).append(describe(self._choice, snapshot, len(rows)) + "  ", self.palette.warn)
+        found = f"{len(rows):,} of {len(snapshot.problems):,} · /{clean(self._part)}" if self._part else ""
+        about = Text("problems ", STRONG).append(f"{found}  ", self.palette.warn)
         about.append_text(self._table.totals(snapshot, self.palette) if rows else Text())
         lines = Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
         self._base.query_one("#legend", Static).update(lines)
@@ -381,11 +378,10 @@ class ScreenApp(App[int]):
     def action_step_back(self) -> None:
         if self._shows_answer:
             self.pop_screen()
-        elif self.query_one("#search").display:
-            self._close_search()
-            self._choose(search="")
         else:
-            self._choose(search="", unsolved=False, differing=False)
+            if self.query_one("#search").display:
+                self._close_search()
+            self._search("")
 
     def action_step(self, by: int) -> None:
         if self._rows:
@@ -418,11 +414,11 @@ class ScreenApp(App[int]):
         if field.display:  # names have slashes too
             field.insert_text_at_cursor("/")
         else:
-            field.display, field.value = True, self._choice.search
+            field.display, field.value = True, self._part
             self._base.set_focus(field)  # at once: the next key belongs to the name
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._choose(search=event.value.strip())
+        self._search(event.value.strip())
 
     def on_input_submitted(self) -> None:
         self._close_search()
@@ -431,21 +427,9 @@ class ScreenApp(App[int]):
         self._base.query_one("#search", Input).display = False
         self._base.set_focus(self._base.query_one(DataTable))
 
-    def action_filter(self, which: str) -> None:
-        self._choose(**{which: not vars(self._choice)[which]})
-
-    def action_next_order(self) -> None:
-        if self.snapshot is not None:
-            orders: list[int | None] = [None, NAME, *[WON] * (self.snapshot.reference is not None)]
-            orders += range(len(self.snapshot.arms))
-            at = orders.index(self._choice.order) if self._choice.order in orders else 0
-            self._choose(order=orders[(at + 1) % len(orders)], reverse=False)
-
-    def action_reverse(self) -> None:
-        self._choose(reverse=not self._choice.reverse)
-
-    def _choose(self, **changes: Any) -> None:
-        self._choice = replace(self._choice, **changes)
+    def _search(self, part: str) -> None:
+        """Show the problems whose names have this part."""
+        self._part = part
         if self.snapshot is not None and self.snapshot.problems:
             self._show_table(self.snapshot)
 
@@ -459,18 +443,6 @@ class ScreenApp(App[int]):
         if 0 <= event.cursor_row < len(self._rows):
             self._select(self._rows[event.cursor_row])
             self.action_answer()
-
-    @on(DataTable.HeaderSelected)
-    def _sort(self, event: DataTable.HeaderSelected) -> None:
-        """By the column's arm, or by name; again: reversed."""
-        snapshot = self.snapshot
-        if snapshot is None:
-            return
-        marks = {self.palette.mark(number): number for number in range(len(snapshot.arms))}
-        label = event.label.plain
-        order = NAME if event.column_index == 0 else marks.get(label[:1], 0 if len(snapshot.arms) == 1 else WON)
-        again = self._choice.order == order and not self._choice.reverse
-        self._choose(order=order, reverse=again)
 
     def _select(self, problem: int) -> None:
         if problem != self._problem:

@@ -14,7 +14,7 @@ from evo.tui.line import clean, shorten, width_of
 from evo.tui.numbers import ago, count
 from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import draw_plot
-from evo.tui.problems import ProblemTable, TableChoice, describe, legend
+from evo.tui.problems import ProblemTable, legend
 from evo.values import write_signed, write_value
 
 _MOST_IMPROVEMENTS, _MOST_ERRORS = 12, 12
@@ -204,13 +204,13 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
         curves(snapshot, width, max(8, min(16, height // 3)), palette),
     ]
     if snapshot.problems:
-        rows = table.rows(snapshot, TableChoice())
+        rows = table.rows(snapshot)
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for title in table.columns(snapshot, width, palette):
             drawn.add_column(title, no_wrap=True)
         for row in rows:
             drawn.add_row(*table.row(snapshot, row, width, palette))
-        parts += [Text(f"problems {describe(TableChoice(), snapshot, len(rows))}", STRONG), drawn]
+        parts += [Text("problems", STRONG), drawn]
         parts.append(Text(legend(snapshot), palette.muted, overflow="ellipsis", no_wrap=True))
     parts += [draw_best(snapshot, palette)] * (snapshot.detail is not None)
     return Group(*parts, Text(""), panels(snapshot, width, now, palette))
