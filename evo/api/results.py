@@ -249,6 +249,20 @@ class ComparisonResult(StoredResult):
             rows = candidate_rows(store, progress.comparison.runs) if candidates else _search_rows(progress)
         return data_frame(rows, ("arm", "seed", "problem"))
 
+    def arms(self) -> DataFrame:
+        """A row for each arm: its policy and its numbers, by the keys of `summary["arms"]`; of one with an interval the
+        mean, and its ends with `_low` and `_high`. Raises ImportError without pandas."""
+        rows = []
+        for name, figures in self.summary["arms"].items():
+            row: dict[str, Any] = {"arm": name}
+            for key, value in figures.items():
+                if isinstance(value, Mapping) and "mean" in value:
+                    row |= {key: value["mean"], f"{key}_low": value["low"], f"{key}_high": value["high"]}
+                elif not isinstance(value, Mapping | list):
+                    row[key] = value
+            rows.append(row)
+        return data_frame(rows, ("arm", "policy"))
+
     def curves(self) -> DataFrame:
         """The best value so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
         rose, and one at the last iteration. Raises ImportError without pandas."""

@@ -277,6 +277,11 @@ def arm_rows(snapshot: Snapshot, view: str = "", diversity: Mapping[str, Interva
     return [{title: column.cell(of) for title, column in zip(titles, columns, strict=True)} for of in standing]
 
 
+def arm_weights() -> list[int]:
+    """Of the columns of the screen, in their order."""
+    return [column.weight for column in ARM_COLUMNS if "screen" in column.views.split()]
+
+
 def arm_dicts(snapshot: Snapshot, diversity: Mapping[str, Interval | None]) -> list[dict[str, Any]]:
     """The same for JSON, by key."""
     columns = [column for column in ARM_COLUMNS if column.key]

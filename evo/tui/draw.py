@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from evo.progress.rows import ARM_COLUMNS, NONE, arm_rows, change_of, common_prefix, curve_title
+from evo.progress.rows import NONE, arm_rows, arm_weights, change_of, common_prefix, curve_title
 from evo.progress.snapshot import ImprovementLine, Snapshot, error_name
 from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
@@ -74,7 +74,7 @@ def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     """A line for each arm below a line of titles."""
     rows = arm_rows(snapshot, "screen")
     texts = {title: [f"{row[title].text} {row[title].note}".rstrip() for row in rows] for title in rows[0]}
-    weights = dict(zip(texts, (column.weight for column in ARM_COLUMNS if "screen" in column.views), strict=True))
+    weights = dict(zip(texts, arm_weights(), strict=True))
     kept = [title for title, cells in texts.items() if any(text != NONE for text in cells)]
     names = max(6, min(max(width_of(clean(arm.name)) for arm in snapshot.arms), 12 if width < 100 else 24)) + 2
     while len(kept) > 1 and names + sum(max(map(width_of, (title, *texts[title]))) + 2 for title in kept) > width:
