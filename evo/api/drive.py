@@ -255,12 +255,12 @@ def plan_comparison(
     config: CompareOptions, db: str, name: str | None, command: str
 ) -> tuple[Callable[[], tuple[str, list[list[str]]]], list[RunConfig]]:
     """(what stores the runs of a new comparison, their configurations). Raises BadInput before anything is stored."""
-    from evo.comparison.plan import begin, planned_runs
+    from evo.comparison.plan import planned_runs, store_plan
 
     runs = planned_runs(config)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     check_new_comparison(configs, db, name)
-    return partial(begin, db, name, runs, command), configs
+    return partial(store_plan, db, name, runs, command), configs
 
 
 def run_comparison(

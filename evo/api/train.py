@@ -22,7 +22,7 @@ from evo.runs.preflight import check_new_training
 from evo.search.status import clock
 from evo.search.stop import Stop
 from evo.training.directory import TrainingDirectory
-from evo.training.display import format_metrics, summarize
+from evo.training.display import format_metrics, summarize_training
 from problems.registry import given
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def train(
         display = Bar() if progress else Display()
         driver = Driver(display, after="{0}: interrupted; evo.train(resume={0!r}) continues it")
         training, stop = run_training(folder, begin, report(driver))
-    summary = summarize(training, stop)
+    summary = summarize_training(training, stop)
     figures = {name: summary[name] for name in TrainResult.__dataclass_fields__ if name in summary}
     return TrainResult(**figures, log=list(training.directory.lines))
 

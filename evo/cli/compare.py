@@ -20,7 +20,7 @@ from evo.cli.options import (
     ray_option,
     read_command,
 )
-from evo.cli.outcome import report
+from evo.cli.outcome import print_outcome
 from evo.config.compare import CompareOptions, load_comparison, parse_arm
 from evo.config.run import name_in_trackers
 from evo.errors import BadInput
@@ -125,4 +125,4 @@ def compare(
 
     driver = foreground(console).track(config.report_to, config.tracked_as)
     outcome = run_comparison(announce, configs, driver, db, processes=config.processes, against=config.against, ray=ray)
-    return report(outcome, output, console, against=config.against)
+    return print_outcome(outcome, output, console, against=config.against)

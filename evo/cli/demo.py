@@ -28,7 +28,7 @@ from evo.cli.options import (
     print_json,
     print_table,
 )
-from evo.evaluation.preferences import WEIGHTINGS
+from evo.evaluation.preferences import JUDGED_WEIGHTINGS as WEIGHTINGS
 from islands.names import format_db_option
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.weights import SPREAD

@@ -21,7 +21,7 @@ from evo.cli.options import (
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput, at_file
-from evo.progress.weighing import Weights, open_runs
+from evo.progress.weighing import JudgedWeights, open_runs
 from evo.provenance import source_commit
 from evo.search.defaults import population_config, resolve_settings, to_stored, workers
 from evo.search.resources import resolve_problems
@@ -48,7 +48,7 @@ from problems.scoring import Scorer
 @click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
 @named_weights_option
 @db_option
-def export(name: str, output: str, no_tokens: bool, weights: Weights, db: str) -> None:
+def export(name: str, output: str, no_tokens: bool, weights: JudgedWeights, db: str) -> None:
     """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, values as the
     scorer measured them, rewards, fitness, errors, token ids and behaviour log-probabilities."""
     path = Path(output)

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from evo.api.display import LOG_SECONDS, STOPPING, Bar, Display, Steps, format_line
 from evo.cli.options import OutputOptions, format_arguments, open_console, read_command
-from evo.tui.child import SHOWN, CommandProcess, can_show, is_shown
+from evo.tui.child import SHOWN_VARIABLE, CommandProcess, can_show, is_shown
 from problems.address import name_few
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def search_on_screen(
         given[1:1] = ["--name", name]
     shown = name
     size = shutil.get_terminal_size()
-    settings = {"EVO_COMMAND": read_command(), SHOWN: "1", "COLUMNS": str(size.columns), "LINES": str(size.lines)}
+    size_of = {"COLUMNS": str(size.columns), "LINES": str(size.lines)}
+    settings = {"EVO_COMMAND": read_command(), SHOWN_VARIABLE: "1", **size_of}
     if not output.as_json:
         settings["FORCE_COLOR"] = "1"
     code = 1

@@ -78,13 +78,13 @@ def run(
     if on_screen:
         return search_on_screen(name, output, name_configs([config]))
     from evo.api.drive import run_search  # slow to import: the database's library and the screen
-    from evo.cli.outcome import report
+    from evo.cli.outcome import print_outcome
     from evo.runs.start import launch
 
     console = open_console(stderr=as_json)
     prepare = partial(launch, config, db=db, name=name, command=command, resources=resources)
     driver = foreground(console).track(config.report_to, config.tracked_as)
-    return report(run_search(prepare, driver, db), output, console)
+    return print_outcome(run_search(prepare, driver, db), output, console)
 
 
 @click.command()
@@ -117,7 +117,7 @@ def resume(
     a comparison, all its runs continue, and those that have not begun begin. A run whose scorer was edited
     continues with --accept-change only."""
     from evo.api.drive import resume_stored
-    from evo.cli.outcome import report
+    from evo.cli.outcome import print_outcome
     from evo.runs.resume import plan_resume
 
     changed = collect_given(settings)
@@ -135,4 +135,4 @@ def resume(
         loading = name_configs(list(plan.configs().values())) if plan.is_comparison else f"run {name}"
         return search_on_screen(name, output, loading)
     console = open_console(stderr=as_json)
-    return report(resume_stored(plan, foreground(console), db, processes=processes, ray=ray), output, console)
+    return print_outcome(resume_stored(plan, foreground(console), db, processes=processes, ray=ray), output, console)

@@ -42,9 +42,9 @@ from evo.progress.answer import (
 )
 from evo.progress.answer_set import choose_sets
 from evo.progress.model import Progress
-from evo.progress.rows import answer_row, number, word
+from evo.progress.rows import answer_row, number_cell, word_cell
 from evo.progress.training import TrainingProgress, is_training
-from evo.progress.weighing import Weights, open_runs
+from evo.progress.weighing import JudgedWeights, open_runs
 from evo.runs.preflight import ASK_TELL
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
@@ -61,9 +61,9 @@ from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
 from problems.weights import SPREAD, describe_fitness
 
-LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
-VERSIONS_SHOWN = 10
-FAILED_SHOWN = 10
+_LINEAGE_SHOWN, _LINEAGE_READ = 20, 1 << 31
+_VERSIONS_SHOWN = 10
+_FAILED_SHOWN = 10
 
 
 @click.command()
@@ -75,7 +75,13 @@ FAILED_SHOWN = 10
 @weights_option
 @json_option
 def show(
-    name: str, candidate_id: int | None, db: str, against: str | None, details: bool, weights: Weights, as_json: bool
+    name: str,
+    candidate_id: int | None,
+    db: str,
+    against: str | None,
+    details: bool,
+    weights: JudgedWeights,
+    as_json: bool,
 ) -> None:
     """Show RUN, a run, a comparison or the folder of a training, or a run's candidate ID: reward vector, feedback,
     lineage, and the difference to its parent."""
@@ -93,7 +99,7 @@ def show(
     return None
 
 
-def _check_unweighted(folder: str, weights: Weights) -> None:
+def _check_unweighted(folder: str, weights: JudgedWeights) -> None:
     if weights is not None:
         raise BadInput(f"--weights judge the stored answers of a run; {folder} is the folder of a training")
 
@@ -122,7 +128,7 @@ def _show_run(store: Store, name: str, as_json: bool, *, spread: bool) -> None:
         best_answers = best_of(store, run.id)
         misread = format_errors(store, run.id)
         changes = scorer_changes(store, run.id)
-        failed = failed_candidates(store, run.id, FAILED_SHOWN)
+        failed = failed_candidates(store, run.id, _FAILED_SHOWN)
         comparison = progress.comparison
         saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
         sets = choose_sets(store, [run], spread=progress.spread)
@@ -201,9 +207,9 @@ def _show_run(store: Store, name: str, as_json: bool, *, spread: bool) -> None:
     rows = [
         {
             **answer_row(problem, candidate),
-            "done": number(searches[problem.id].iterations, "d"),
-            "solved": number(searches[problem.id].solved_at, "d"),
-            **({"values": word(problem.message)} if problem.status == "failed" else {}),
+            "done": number_cell(searches[problem.id].iterations, "d"),
+            "solved": number_cell(searches[problem.id].solved_at, "d"),
+            **({"values": word_cell(problem.message)} if problem.status == "failed" else {}),
         }
         for problem, candidate in best_answers
     ]
@@ -256,9 +262,9 @@ def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: S
         name = use.version.removeprefix(root) or root
         mean = write_value(Value(use.fitness, REWARD))
         rows.append((name, str(use.groups), str(use.first), str(use.last), mean, saved))
-    if len(rows) > VERSIONS_SHOWN:
-        more = (f"... {len(rows) - VERSIONS_SHOWN} more", "", "", "", "", "")
-        rows = [*rows[: VERSIONS_SHOWN // 2], more, *rows[-VERSIONS_SHOWN // 2 :]]
+    if len(rows) > _VERSIONS_SHOWN:
+        more = (f"... {len(rows) - _VERSIONS_SHOWN} more", "", "", "", "", "")
+        rows = [*rows[: _VERSIONS_SHOWN // 2], more, *rows[-_VERSIONS_SHOWN // 2 :]]
     console.print("\npolicy versions", style="bold")
     title = "mean reward" if any(measure_of(each).lower for each in metrics) else "mean fitness"
     titles = ("version", "iterations", "from", "to", title, "checkpoint")
@@ -268,7 +274,7 @@ def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: S
 def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -> None:
     run, detail = find_candidate(store, name, candidate_id)
     candidate, problem = detail.candidate, detail.problem
-    answer = read_answers(store, {candidate_id: problem}, lineage=LINEAGE_READ)[candidate_id]
+    answer = read_answers(store, {candidate_id: problem}, lineage=_LINEAGE_READ)[candidate_id]
     if as_json:
         shown = {
             **best_as_dict(problem, candidate),
@@ -297,13 +303,12 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
         console.print(f"error: {candidate.error}", soft_wrap=True)
     if known := verify_best(problem, candidate.fitness, candidate.text):
         console.print(known, soft_wrap=True)
-    shortened = replace(answer, lineage=answer.lineage[:LINEAGE_SHOWN])
+    shortened = replace(answer, lineage=answer.lineage[:_LINEAGE_SHOWN])
     console.print(draw_answer(detail, shortened, run.seed, Statement(), TERMINAL))
 
 
 def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
-    from evo.report.terminal import as_dict as comparison_dict
-    from evo.report.terminal import print_summary  # verdicts: scipy
+    from evo.report.terminal import comparison_dict, print_comparison  # verdicts: scipy
 
     comparison = progress.comparison
     saved = {run.name: checkpoints(progress.store, run.id) for run in comparison.runs}
@@ -314,7 +319,7 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
     console = Console(highlight=False, width=WIDE)
     first = comparison.runs[0]
     console.print(first.command, style="dim", soft_wrap=True, markup=False)
-    print_summary(console, progress, details=details)
+    print_comparison(console, progress, details=details)
     for run in comparison.runs:
         if saved[run.name]:
             console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
@@ -328,7 +333,7 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
 @weights_option
 @db_option
 @json_option
-def report(name: str, output: str, against: str | None, weights: Weights, db: str, as_json: bool) -> None:
+def report(name: str, output: str, against: str | None, weights: JudgedWeights, db: str, as_json: bool) -> None:
     """Write RUN, a run, a comparison or the folder of a training, finished or running, as one HTML page that needs no
     network."""
     from evo.report.page import write_report, write_training_report  # slow to import
@@ -347,7 +352,7 @@ def report(name: str, output: str, against: str | None, weights: Weights, db: st
         click.echo(f"{output}: {size / 1e6:.1f} MB, made in {seconds:.1f} s")
 
 
-SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
+_SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 
 
 @click.command()
@@ -368,7 +373,7 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 @db_option
 @json_option
 def best(
-    name: str, output: str | None, held_out: bool, set_size: int | None, weights: Weights, db: str, as_json: bool
+    name: str, output: str | None, held_out: bool, set_size: int | None, weights: JudgedWeights, db: str, as_json: bool
 ) -> None:
     """Print the best answer of each problem of RUN, or write it with -o. A comparison counts as one
     run: the best answer of any of its runs."""
@@ -453,7 +458,7 @@ def _write(rows: list[dict[str, Any]], formats: list[str], output: str) -> str:
         taken: set[str] = set()
         for row, answer_format in zip(rows, formats, strict=True):
             if row["answer"] is not None:
-                file = path / _free_name(row["problem"], SUFFIXES[answer_format], taken)
+                file = path / _free_name(row["problem"], _SUFFIXES[answer_format], taken)
                 files[file] = row["answer"].rstrip("\n") + "\n"
         told = f"{len(answered)} answers, one file each"
     with at_file(f"-o {output}"):

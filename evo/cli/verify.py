@@ -51,7 +51,7 @@ def verify(name: str, db: str, plain: bool, as_json: bool, **options: Any) -> in
     evo verify mine --repeats 30 --no-tune
     """
     from evo.api.verify import verify_run  # slow to import
-    from evo.comparison.verification import write
+    from evo.comparison.verification import write_mean
 
     console = open_console(stderr=as_json, color_system=None if plain else "auto", markup=False)
     found = verify_run(name, db, lambda: foreground(console), read_command(), **options)
@@ -60,7 +60,7 @@ def verify(name: str, db: str, plain: bool, as_json: bool, **options: Any) -> in
     else:
         fitness = found.fitness
         gains = {answer: fitness.gain(answer) for answer in fitness.values}
-        rows = [(found.name(one), write(fitness.mean(one)), str(gain or "-")) for one, gain in gains.items()]
+        rows = [(found.name(one), write_mean(fitness.mean(one)), str(gain or "-")) for one, gain in gains.items()]
         print_table(console, ("answer", fitness.name, "winner better by"), rows)
         console.print(f"\n{found}")
     return 1 if found.failed else 0

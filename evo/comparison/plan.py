@@ -69,7 +69,7 @@ def _trained_length(policies: str) -> int | None:
     return lengths.pop() if len(lengths) == 1 else None
 
 
-def begin(db: str, name: str | None, runs: Sequence[PlannedRun], command: str) -> tuple[str, list[list[str]]]:
+def store_plan(db: str, name: str | None, runs: Sequence[PlannedRun], command: str) -> tuple[str, list[list[str]]]:
     """Store the plan. Returns the comparison's name and its runs in seed batches. Raises RunExists."""
     with Store.open(db) as store:
         fresh = plan(store, name, runs, command=command, commit=source_commit())

@@ -20,11 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evo.evaluation.preferences import Ints
 from problems.objectives import FITNESS, REWARD, Measure, Objective
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from vpo.scalarize import Bools, Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,9 @@ from problems.weights import weighted_mean
 from vpo.metrics import pareto_mask
 from vpo.scalarize import dirichlet_weights
 
-MOST = 500
+_MOST = 500
 """Answers to a problem, over all arms; of more, those are kept that are the best under one of as many weightings."""
-SAME_FITNESS = 1e-9
+_SAME_FITNESS = 1e-9
 """A fitness that differs by less from the weighted mean of its rewards is this mean, computed in another order."""
 
 
@@ -39,7 +39,7 @@ class AnswerFront:
     answers: the fittest first, of equals the one that was stored first, in the order of arms and seeds
     weights: the problem's own, in the order of its objectives; None if the fitness is no weighted mean of the rewards,
         or the arms were searched under different ones
-    left_out: answers beyond MOST
+    left_out: answers beyond _MOST
     """
 
     problem: ProblemRecord
@@ -61,7 +61,7 @@ def read_valid(store: Store, searches: Iterable[tuple[int, RunRecord, int]]) -> 
     ]
 
 
-def front_of(problem: ProblemRecord, valid: Sequence[FrontAnswer], most: int = MOST) -> AnswerFront | None:
+def front_of(problem: ProblemRecord, valid: Sequence[FrontAnswer], most: int = _MOST) -> AnswerFront | None:
     """The front of all valid answers; None for a problem of one objective."""
     if len(problem.objectives) < 2:
         return None
@@ -93,7 +93,7 @@ def _own_weights(problem: ProblemRecord, run: RunRecord) -> tuple[float, ...]:
 
 def _is_mean(stored: Child, weights: Sequence[float]) -> bool:
     mean = weighted_mean(stored.rewards, weights) / sum(weights)
-    return abs(mean - stored.fitness) <= SAME_FITNESS * max(1.0, abs(stored.fitness))
+    return abs(mean - stored.fitness) <= _SAME_FITNESS * max(1.0, abs(stored.fitness))
 
 
 def _undominated(answers: Sequence[FrontAnswer]) -> list[FrontAnswer]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from evo.comparison.arms import Arm, gather
-from evo.comparison.results import Floats, Results, drawn_times, worst_values
+from evo.comparison.results import Results, drawn_times, worst_values
 from evo.comparison.summary import (
     PREFERENCES,
     ArmSummary,
@@ -33,7 +33,7 @@ from evo.comparison.summary import (
     verdicts_of,
 )
 from evo.errors import BadInput
-from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge, judging_weights, read_rises
+from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge_worth, judging_weights, read_rises
 from evo.progress.answer import NO_ORIGIN, StoredAnswer, problem_of, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, choose_sets, value_of_set
 from evo.progress.front import FrontAnswer, read_valid
@@ -70,23 +70,24 @@ from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
 from problems.weights import SPREAD
 from vpo.metrics import Interval, diversity
+from vpo.scalarize import Floats
 
-IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
+_IMPROVEMENTS_KEPT, _CACHED = 30, 1 << 22
 TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
 FEW_PROBLEMS = 12
 """A viewer of so few has room for the best answer to one of them."""
 STEPS_KEPT = 500
 """Steps of a trainer that are kept; at twice as many, every other one is dropped."""
-SHARE = 0.005
+_SHARE = 0.005
 """Of one core, for each of the statistics of a live reading."""
-PACE_SECONDS = 120.0
-ANCESTORS = 12
+_PACE_SECONDS = 120.0
+_ANCESTORS = 12
 """Of a selected answer; a long search has lineages of thousands."""
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 """The metrics of a training during a search that are shown, in their order."""
 
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
 class BestSoFar(NamedTuple):
@@ -241,7 +242,7 @@ class Progress:
         self._searches: list[_Searches] = []
         self._version = 0
         self._kept: dict[str, tuple[Any, float, Any]] = {}
-        self._reader = CandidateReader(self.store, CACHED)
+        self._reader = CandidateReader(self.store, _CACHED)
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
 
@@ -326,7 +327,7 @@ class Progress:
                 course = course_between(connection, id, run.last, upto)
                 new = [(run, row, rise) for row, rise in searches.add(run, course) if rise.created is not None]
                 self._recent = nlargest(
-                    IMPROVEMENTS_KEPT, [*self._recent, *new], key=lambda one: (one[2].created, one[2].candidate)
+                    _IMPROVEMENTS_KEPT, [*self._recent, *new], key=lambda one: (one[2].created, one[2].candidate)
                 )
                 run.totals = read_totals(connection, [id])[id]
                 run.last = upto if upto >= 0 else BEFORE_SEEDS
@@ -364,7 +365,7 @@ class Progress:
 
     # Values. Each is computed once for what was read.
 
-    def _keep(self, name: str, make: Callable[[], Made], *key: object) -> Made:
+    def _keep(self, name: str, make: Callable[[], _Made], *key: object) -> _Made:
         """The value of that name for this key. Without one it is a statistic of the rows read so far; of a live reading
         an older one, if its turn has not come."""
         running = any(run.record.status == "running" for run in self._runs.values())
@@ -374,9 +375,9 @@ class Progress:
         if known != wanted and is_due:
             began = time.thread_time()
             value = make()
-            due = time.monotonic() + max(1.0, (time.thread_time() - began) / SHARE)
+            due = time.monotonic() + max(1.0, (time.thread_time() - began) / _SHARE)
             self._kept[name] = (wanted, due, value)
-        found: Made = value
+        found: _Made = value
         return found
 
     @property
@@ -462,7 +463,7 @@ class Progress:
             runs = [run for run in self._runs.values() if run.ids]
             of = [children(self.store, run.ids[row], upto=max(run.last, BEFORE_SEEDS + 1)) for run in runs]
             rises = [read_rises(answers, weights) for answers in of]
-            judged.append(worth := judge(rises, self._optimum(row, weights)))
+            judged.append(worth := judge_worth(rises, self._optimum(row, weights)))
             plain[:, at], shares[:, at] = worth.start, 0.0
             solved[:, at] = math.nan if worth.solved is None else 0.0
             for number, (run, rise) in enumerate(zip(runs, rises, strict=True)):
@@ -655,7 +656,7 @@ class Progress:
 
     def _detail(self, arm: str, problem: int, run: RunRecord, record: ProblemRecord, id: int) -> Detail:
         """A candidate of a run in full. record: of the problem in this run"""
-        answer = read_answers(self.store, {id: record}, lineage=ANCESTORS)[id]
+        answer = read_answers(self.store, {id: record}, lineage=_ANCESTORS)[id]
         stated = statement_of(record, answer.candidate.text)
         first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
         origin = first if answer.origin is NO_ORIGIN else answer.origin
@@ -764,9 +765,9 @@ class Progress:
         return tuple(lines)
 
     def _seconds_left(self, now: float, snapshot: Snapshot) -> float | None:
-        """The time left at the pace of the last PACE_SECONDS, and at most that of a budget of seconds."""
+        """The time left at the pace of the last _PACE_SECONDS, and at most that of a budget of seconds."""
         self._pace.append((now, snapshot.groups))
-        while len(self._pace) > 2 and self._pace[1][0] < now - PACE_SECONDS:
+        while len(self._pace) > 2 and self._pace[1][0] < now - _PACE_SECONDS:
             self._pace.popleft()
         then, had = self._pace[0]
         if now - then < 1.0 or snapshot.groups <= had:

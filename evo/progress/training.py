@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evo.comparison.summary import Curve
-from evo.glossary import TRAINING
+from evo.glossary import TRAINING_METRICS
 from evo.search.status import clock
 from evo.training.directory import METRICS, SETTINGS, TrainingDirectory
 from evo.training.display import describe_gain
@@ -83,7 +83,7 @@ class TrainingProgress:
     @property
     def metrics(self) -> dict[str, str]:
         """The metrics that it has -> their meaning: of held-out problems first, then of the steps."""
-        return {name: words for name, words in TRAINING.items() if any(name in line for line in self.lines)}
+        return {name: words for name, words in TRAINING_METRICS.items() if any(name in line for line in self.lines)}
 
     def as_dict(self) -> dict[str, Any]:
         return {

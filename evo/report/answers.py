@@ -24,16 +24,16 @@ from islands.types import Candidate, ProblemRecord
 from problems.objectives import Value, measure_of, own_values, value_of
 from problems.weights import weights_argument
 
-PAGE_CHARS = 2_400_000
+_PAGE_CHARS = 2_400_000
 """Of all texts together; each text has an equal share."""
-FEWEST_CHARS, MOST_CHARS = 160, 6_000
-MOST_CARDS, MOST_POINTS = 12, 1_600
+_FEWEST_CHARS, _MOST_CHARS = 160, 6_000
+MOST_CARDS, _MOST_POINTS = 12, 1_600
 """Problems whose best answer leads the page, and answers in all their trees."""
-FRONT_CHARS = 100_000
+_FRONT_CHARS = 100_000
 """Of the texts of all answers that one problem's weights choose from; each has an equal share."""
-SLIDER = 50
+_SLIDER = 50
 """Where the slider of the largest of a problem's own weights begins; it ends at twice that."""
-ANCESTORS = 12
+_ANCESTORS = 12
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     """The details of the first `most` problems that count."""
     problems, arms = progress.comparison.problems[:most], progress.comparison.arms
     fittest = {at: search for at, search in progress.fittest().items() if at[0] < len(problems)}
-    room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 4 * len(fittest) + len(problems))))
+    room = max(_FEWEST_CHARS, min(_MOST_CHARS, _PAGE_CHARS // max(1, 4 * len(fittest) + len(problems))))
     of_problem = {search.rises[-1].candidate: problems[row] for (row, _), search in fittest.items()}
-    stored = read_answers(progress.store, of_problem, lineage=ANCESTORS + 1, room=room)
+    stored = read_answers(progress.store, of_problem, lineage=_ANCESTORS + 1, room=room)
     lines: dict[int, list[PlotLine]] = {}
     for search in progress.searches():
         if search.row is not None and search.row < len(problems) and search.rises:
@@ -111,7 +111,7 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
             valid = progress.read_valid(row)
             front = front_of(problem, valid)
             fittest_first = sorted(valid, key=lambda one: (-one.stored.fitness, one.stored.id))
-            shown = fittest_first[: MOST_POINTS // min(len(problems), MOST_CARDS)]
+            shown = fittest_first[: _MOST_POINTS // min(len(problems), MOST_CARDS)]
             every = {one.stored.id: one for one in (*shown, *(() if front is None else front.answers))}
             candidates = {one.id: one for one in CandidateReader(progress.store, 0).fetch(list(every))}
             drawn = map_answers(progress, problem, every.values(), candidates, left_out=len(valid) > len(every))
@@ -157,7 +157,7 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
     weights are added; left_out: answers that are not here"""
     problem, own, arms = front.problem, front.weights, progress.comparison.arms
     names, db = problem.objectives, format_db_option(progress.store.address)
-    room = max(FEWEST_CHARS, min(MOST_CHARS, FRONT_CHARS // max(1, len(front.answers))))
+    room = max(_FEWEST_CHARS, min(_MOST_CHARS, _FRONT_CHARS // max(1, len(front.answers))))
     largest = max(own or (1.0,))
     found, metrics = problem_of(problem), problem.metrics
 
@@ -176,14 +176,14 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
                 for of, value in zip(metrics, own_values(metrics, candidate), strict=True)
             ],
             "text": visible(bounded(candidate.text, room)),
-            "picture": visible(bounded(picture, MOST_CHARS)),
+            "picture": visible(bounded(picture, _MOST_CHARS)),
         }
 
     return {
         "names": names,
         "own": own,
         "weights": "" if own is None else weights_argument(dict(zip(names, own, strict=True))),
-        "sliders": [round(SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
+        "sliders": [round(_SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
         "equal": front.equal,
         "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
         "left_out": front.left_out,

@@ -25,7 +25,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from evo.comparison.summary import describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
-from evo.evaluation.record import check_writable
+from evo.evaluation.record import check_output
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
@@ -54,11 +54,11 @@ from islands.names import format_db_option, hide_password
 from islands.store import Store
 from problems.objectives import describe_directions
 
-MOST_DETAILS = 500
-ARMS_STYLED = 56
-SHOWN_IN_CHARTS = 6
+_MOST_DETAILS = 500
+_ARMS_STYLED = 56
+_SHOWN_IN_CHARTS = 6
 """Charts of a search's training at most."""
-KINDS = (
+_KINDS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
 )  # fmt: skip
@@ -75,7 +75,7 @@ def build_page(progress: Progress, *, held_out: bool = False) -> SimpleNamespace
     tested = held_out and len(runs) == 1
     spread, store = progress.spread, progress.store
     sets = choose_sets(store, runs, held_out=True, most=MOST_CARDS, spread=spread) if tested else progress.sets
-    shown = problem_details(progress, MOST_DETAILS) if begun else ()
+    shown = problem_details(progress, _MOST_DETAILS) if begun else ()
     differing, shared = settings_tables(comparison)
     tables: list[Table | None] = []
     if summary is not None:
@@ -139,7 +139,7 @@ def draw_progress(progress: Progress, snapshot: Snapshot) -> list[Plot]:
 
 def _training(snapshot: Snapshot) -> list[Plot]:
     trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
-    shown = [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:SHOWN_IN_CHARTS]
+    shown = [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:_SHOWN_IN_CHARTS]
     plots = []
     for metric in shown:
         lines = [
@@ -205,7 +205,7 @@ def content_policy() -> str:
 def _style() -> str:
     """The style sheet, with each arm's colour and mark before its name everywhere."""
     rules = [f":root {{ --blue: {BLUE}; --warn: {WARN}; }}\n"]
-    for place in range(ARMS_STYLED):
+    for place in range(_ARMS_STYLED):
         its = style_of(place)
         rules.append(f'[data-arm="{place}"]::before {{ content: "{its.mark}\\00a0"; color: {its.colour}; }}\n')
     return (files("evo.report") / "templates" / "page.css").read_text(encoding="utf-8") + "".join(rules)
@@ -225,14 +225,14 @@ def highlight_python(code: str) -> Markup:
     parts = []
     for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(code):
         shown = escape(visible(text))
-        name = next((name for known, name in KINDS if kind in known), None)
+        name = next((name for known, name in _KINDS if kind in known), None)
         parts.append(shown if name is None else Markup('<span class="{}">{}</span>').format(name, shown))
     return Markup("").join(parts)
 
 
 def write_training_report(folder: str, file: str) -> int:
     """Write the page of a training; returns its bytes. Raises BadInput as write_report."""
-    check_writable(file)
+    check_output(file)
     training, charts = TrainingProgress.open(folder), list[Plot]()
     for name, meaning in training.metrics.items():
         curve = training.curve(name)
@@ -246,7 +246,7 @@ def write_report(store: Store, name: str, file: str, against: str | None = None,
     output that cannot be written, an unknown arm or a run without an iteration; UnknownRun.
 
     spread: as Progress takes it"""
-    check_writable(file)
+    check_output(file)
     with store.read():
         progress = Progress.open(store, name, against, spread=spread)
         if not progress.totals.groups:

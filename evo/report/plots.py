@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evo.comparison.summary import Curve
 from evo.encoding import visible
 from evo.progress.arm_style import style_of
+from vpo.scalarize import Floats
 
-Floats = npt.NDArray[np.float64]
 POINTS = 120
 """Of a line at most."""
 

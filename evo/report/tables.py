@@ -14,24 +14,24 @@ import numpy as np
 from evo.comparison.arms import Comparison
 from evo.comparison.results import standings
 from evo.comparison.summary import Summary, describe_horizon
-from evo.evaluation.preferences import WEIGHTINGS as JUDGING
-from evo.glossary import COLUMNS, WORDS
+from evo.evaluation.preferences import JUDGED_WEIGHTINGS as JUDGING
+from evo.glossary import COLUMN_HINTS, WORDS
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import (
     NONE,
     WORTH,
-    Cell,
-    Row,
+    TableCell,
+    TableRow,
     against_cell,
     arm_name,
     arm_rows,
     difference_rows,
-    number,
+    number_cell,
     outcome_cell,
     preference_rows,
     target_cell,
-    word,
+    word_cell,
 )
 from evo.progress.snapshot import Snapshot, error_name
 from evo.values import mark, write_number
@@ -40,8 +40,8 @@ from problems.objectives import HasValues, fitness_objective, own_values
 
 _MEAN_BEST = "mean best"
 """In the glossary, the column of mean best values, whose title names what is measured."""
-KINDS_SHOWN, LISTED, HEAD_CHARS, MOST_DIGITS = 12, 6, 160, 8
-UNRECORDED = "not recorded"
+_KINDS_SHOWN, _LISTED, _HEAD_CHARS = 12, 6, 160
+_UNRECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,18 @@ class Table:
     name: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     filterable: bool = False
     below: str = ""
 
 
 HINTS: Mapping[str, str] = {
     **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
-    **COLUMNS,
+    **COLUMN_HINTS,
 }
 
 
-def make_table(name: str, caption: str, rows: Sequence[Row], titles: Sequence[str] = ()) -> Table | None:
+def make_table(name: str, caption: str, rows: Sequence[TableRow], titles: Sequence[str] = ()) -> Table | None:
     """A table of rows that all have the same titles, without the columns that hold no value; None without a row.
     titles: those to show, by default all"""
     if not rows:
@@ -113,15 +113,15 @@ def differences_table(summary: Summary) -> Table | None:
 def errors_table(snapshot: Snapshot) -> Table | None:
     """Errors of answers and replies by kind, the most frequent of each arm; None for none."""
     rows = [
-        {"arm": arm_name(arm.name, place), "kind": word(error_name(kind)), "times": number(count, ",d")}
+        {"arm": arm_name(arm.name, place), "kind": word_cell(error_name(kind)), "times": number_cell(count, ",d")}
         for place, arm in enumerate(snapshot.arms)
-        for kind, count in arm.totals.errors.most_common(KINDS_SHOWN)
+        for kind, count in arm.totals.errors.most_common(_KINDS_SHOWN)
     ]
     return make_table("errors", "Errors by kind (of answers, the distinct ones)", rows)
 
 
-SOLVED_RULE = "@12: solved at iteration 12, the median over seeds; 1/3@12: by one seed of three."
-RULE = (
+_SOLVED_RULE = "@12: solved at iteration 12, the median over seeds; 1/3@12: by one seed of three."
+_RULE = (
     "An arm has won a problem that it solved under more seeds than {reference}; if both solved it under every seed, "
     "one that it solved sooner; else one whose best value is better by more than rounding, a share of 1e-9."
 )
@@ -142,8 +142,8 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
     rows = []
     for row, problem in enumerate(comparison.problems):
         one = fitness_objective(problem.metrics)
-        cells = [replace(word(problem.name, "name"), link=link(row))]
-        cells += [word(sets[row])] * several + [target_cell(problem)] * with_targets
+        cells = [replace(word_cell(problem.name, "name"), link=link(row))]
+        cells += [word_cell(sets[row])] * several + [target_cell(problem)] * with_targets
         cells += [replace(outcome_cell(standing, at, row, seeds, one), number=False) for at in range(len(names))]
         cells += [against_cell(standing, place, row, one) for place in others]
         rows.append(tuple(cells))
@@ -152,8 +152,8 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
     columns += [Column("target", "the fitness that solves it", True)] * with_targets
     columns += [Column(name, "", True, place) for place, name in enumerate(names)]
     columns += [Column(f"{names[place]} against {reference}", "", True, place) for place in others]
-    below = [SOLVED_RULE] * with_targets + ["Other numbers are the best value so far, mean over seeds."]
-    below += [RULE.format(reference=reference)] if others else []
+    below = [_SOLVED_RULE] * with_targets + ["Other numbers are the best value so far, mean over seeds."]
+    below += [_RULE.format(reference=reference)] if others else []
     judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
     for place, name in enumerate(names):
         parts = [f"{int((standing.solved[place] > 0).sum())} of {judged} solved"] if judged else []
@@ -169,20 +169,20 @@ def set_table(found: AnswerSet) -> Table | None:
     if size < 2 or len(found.groups) == 1:
         return None
     scored: list[HasValues] = [*found.members, alone, *found.held_out]
-    columns = [Column("objective"), *(Column(str(each.id), each.text[:HEAD_CHARS], True) for each in found.members)]
-    columns += [Column("set", "", True), Column(f"single {alone.id}", alone.text[:HEAD_CHARS], True)]
+    columns = [Column("objective"), *(Column(str(each.id), each.text[:_HEAD_CHARS], True) for each in found.members)]
+    columns += [Column("set", "", True), Column(f"single {alone.id}", alone.text[:_HEAD_CHARS], True)]
     columns += [Column("held out set", "", True), Column("held out single", "", True)] * tested
 
-    def row(title: str, each: Sequence[float | None], of_set: float | None, held: float | None) -> list[Cell]:
+    def row(title: str, each: Sequence[float | None], of_set: float | None, held: float | None) -> list[TableCell]:
         """each: of the members, of the single answer, and of these on held-out cases"""
         shown = [*each[:size], of_set, each[size], *([held, each[-1]] * tested)]
-        return [word(title), *(Cell(write_number(value), value, sort=value, number=True) for value in shown)]
+        return [word_cell(title), *(TableCell(write_number(value), value, sort=value, number=True) for value in shown)]
 
     def row_of_means(title: str, numbers: Sequence[Sequence[Any]], mean: Callable[[Sequence[Any]], Any]) -> None:
         held = mean(found.pick(numbers[size + 1 : -1])) if tested else None
         rows.append(row(title, [mean(each) for each in numbers], mean(found.pick(numbers[:size])), held))
 
-    own, rows = [own_values(found.problem.metrics, one) for one in scored], list[list[Cell]]()
+    own, rows = [own_values(found.problem.metrics, one) for one in scored], list[list[TableCell]]()
     for place, (one, best) in enumerate(zip(found.problem.metrics, found.chosen, strict=True)):
         held = own[size + 1 + best][place] if tested else None
         cells = row(f"{one.name}{mark(one)}", [each[place] for each in own], own[best][place], held)
@@ -213,12 +213,14 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
         "shared-settings",
         "Settings of every arm" if len(flat) > 1 else "Settings",
         (Column("setting"), Column("value")),
-        tuple((word(key), Cell(_format(first[key]))) for key in keys if key not in differing),
+        tuple((word_cell(key), TableCell(_format(first[key]))) for key in keys if key not in differing),
     )
     if len(flat) < 2:
         return None, shared
     columns = (Column("setting"), *(Column(name) for name in flat))
-    rows = tuple((word(key), *(Cell(_format(config.get(key))) for config in flat.values())) for key in differing)
+    rows = tuple(
+        (word_cell(key), *(TableCell(_format(config.get(key))) for config in flat.values())) for key in differing
+    )
     return Table("settings", "What the arms differ in", columns, rows), shared
 
 
@@ -235,8 +237,8 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _format(value: Any) -> str:
     if isinstance(value, list):
-        text = ", ".join(str(item) for item in value[:LISTED])
-        return f"{text}, … ({len(value)} in all)" if len(value) > LISTED else text
+        text = ", ".join(str(item) for item in value[:_LISTED])
+        return f"{text}, … ({len(value)} in all)" if len(value) > _LISTED else text
     return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -246,22 +248,22 @@ def machines_table(comparison: Comparison) -> Table | None:
     for run in comparison.runs:
         for machine in run.summary.get("machines") or [{"commit": run.commit}]:
             by_machine.setdefault(json.dumps(machine, sort_keys=True), (machine, []))[1].append(run)
-    rows = list[Row]()
+    rows = list[TableRow]()
     for machine, runs in by_machine.values():
         hardware = [str(machine[key]) for key in ("cpu",) if machine.get(key)]
         hardware += [f"{machine['cores']} cores"] if machine.get("cores") else []
         hardware += [f"{machine['memory_gib']:g} GiB"] if machine.get("memory_gib") else []
         versions = ", ".join(f"{name} {version}" for name, version in (machine.get("versions") or {}).items())
-        gpus = ", ".join(machine.get("gpus") or ()) or ("none" if hardware else UNRECORDED)
+        gpus = ", ".join(machine.get("gpus") or ()) or ("none" if hardware else _UNRECORDED)
         dates = f"{_date(min(run.created for run in runs))} to {_date(max(run.updated for run in runs))}"
         row = {
-            "runs": number(len(runs), "d"),
-            "dates (UTC)": word(dates),
-            "machine": word(", ".join(hardware) or UNRECORDED),
-            "GPU": word(gpus),
-            "system": word(str(machine.get("system") or UNRECORDED)),
-            "versions": word(versions or UNRECORDED),
-            "commit": word(str(machine.get("commit") or UNRECORDED)),
+            "runs": number_cell(len(runs), "d"),
+            "dates (UTC)": word_cell(dates),
+            "machine": word_cell(", ".join(hardware) or _UNRECORDED),
+            "GPU": word_cell(gpus),
+            "system": word_cell(str(machine.get("system") or _UNRECORDED)),
+            "versions": word_cell(versions or _UNRECORDED),
+            "commit": word_cell(str(machine.get("commit") or _UNRECORDED)),
         }
         rows.append(row)
     return make_table("machines", "Where and when the runs were searched", rows)

@@ -35,7 +35,7 @@ LEGEND = (
 )
 
 
-def print_summary(console: Console, progress: Progress, *, details: bool = False) -> None:
+def print_comparison(console: Console, progress: Progress, *, details: bool = False) -> None:
     """Print a table of the arms, the problems that only one arm solved, and the verdict.
 
     details: also every difference"""
@@ -51,24 +51,24 @@ def print_summary(console: Console, progress: Progress, *, details: bool = False
     if summary is None:
         return
     noted = (WEIGHTINGS, WORTH) if progress.spread else ("solve rate",)
-    print_table(console, arms_table(progress, snapshot, "terminal"), noted=noted)
+    paint_table(console, arms_table(progress, snapshot, "terminal"), noted=noted)
     for line in LEGEND:
         say(line, "dim")
     for name, arm in summary.arms.items():
         if arm.only and len(comparison.arms) > 1:
             say(f"only {name} solved: {name_few([comparison.problems[i].name for i in arm.only], ONLY_SHOWN)}", "dim")
     if table := preferences_table(progress):
-        print_table(console, table)
+        paint_table(console, table)
         say(table.below, "dim")
     if verdicts := verdicts_of(summary):
         say(f"\n{describe_verdict(summary, progress.comparison.ended_by_budget)}:")
         for verdict in verdicts:
             say(f"  {verdict.text}", "bold")
     if details and summary.reference:
-        print_table(console, differences_table(summary))
+        paint_table(console, differences_table(summary))
 
 
-def print_table(console: Console, table: Table | None, noted: Sequence[str] = ()) -> None:
+def paint_table(console: Console, table: Table | None, noted: Sequence[str] = ()) -> None:
     """Print the table below its caption; nothing without one. noted: the columns whose intervals are shown too"""
     if table is None:
         return
@@ -88,7 +88,7 @@ def print_set(console: Console, found: AnswerSet, *, whole: bool = False) -> Non
     if (table := set_table(found)) is None:
         console.print(Text(visible(f"\n{found.describe()}")), soft_wrap=True)
     else:
-        print_table(console, table)
+        paint_table(console, table)
         console.print(table.below, style="dim", soft_wrap=True)
     for member in found.members:
         first, *more = visible(member.text).strip().splitlines() or [""]
@@ -97,7 +97,7 @@ def print_set(console: Console, found: AnswerSet, *, whole: bool = False) -> Non
             console.print(Text("\n".join(more)), soft_wrap=True)
 
 
-def as_dict(progress: Progress) -> dict[str, Any]:
+def comparison_dict(progress: Progress) -> dict[str, Any]:
     """All printed values, with their intervals and p-values, for JSON."""
     comparison, summary = progress.comparison, progress.summary
     shown: dict[str, Any] = {
@@ -151,8 +151,8 @@ def print_preferences(console: Console, progress: Progress) -> None:
     if table is None:
         return
     if len(progress.comparison.problems) > 1:
-        print_table(console, make_table("searches", "Each problem, at the end", preference_search_rows(progress)))
-    print_table(console, table)
+        paint_table(console, make_table("searches", "Each problem, at the end", preference_search_rows(progress)))
+    paint_table(console, table)
     console.print(Text(visible(table.below), "dim"), soft_wrap=True)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vpo.metrics import Interval
+from vpo.scalarize import Floats
 
-Floats = npt.NDArray[np.float64]
 _Number = TypeVar("_Number", np.float64, np.int64)
 
 CONFIDENCE = 0.95

@@ -19,7 +19,7 @@ from typing import Any
 from evo.config.run import complete_trainer
 from evo.config.train import RESUMABLE, TrainRun
 from evo.errors import BadInput, at_file
-from evo.glossary import TRAINING
+from evo.glossary import TRAINING_METRICS
 from evo.whole_file import lock_folder, write_whole
 from problems.weights import write_weights
 
@@ -133,7 +133,7 @@ class TrainingDirectory:
             *notes,
         ]
         rows = ["| metric | first | last | meaning |", "| --- | --- | --- | --- |"]
-        for name, meaning in TRAINING.items():
+        for name, meaning in TRAINING_METRICS.items():
             if known := [line[name] for line in self.lines if name in line]:
                 rows.append(f"| {name} | {_short(known[0])} | {_short(known[-1])} | {meaning} |")
         where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"

@@ -296,7 +296,7 @@ class ScreenApp(App[int]):
         query("#best Static", Static).update(draw_best(snapshot, palette))
         width = self.size.width - 2
         query("#arms", Static).update(draw.arms(snapshot, width, palette))
-        query("#verdict", Static).update(draw.verdict(snapshot, palette, MOST_VERDICTS))
+        query("#verdict", Static).update(draw.verdict_lines(snapshot, palette, MOST_VERDICTS))
         query("#verdict").display = snapshot.reference is not None
         plot = query("#curves", Static)
         title = Text(draw.curves_title(snapshot) + " ", STRONG)

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from problems.child_process import python_path
 
-SHOWN = "EVO_SHOWN"
+SHOWN_VARIABLE = "EVO_SHOWN"
 """Set for a search that a screen shows: it prints no progress."""
 
 
@@ -32,7 +32,7 @@ def can_show(console: Console) -> bool:
 
 def is_shown() -> bool:
     """Whether this process is a search that a screen shows."""
-    return bool(os.environ.get(SHOWN))
+    return bool(os.environ.get(SHOWN_VARIABLE))
 
 
 class CommandProcess:

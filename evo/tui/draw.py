@@ -89,7 +89,7 @@ def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     return table
 
 
-def verdict(snapshot: Snapshot, palette: Palette, most: int | None = None) -> Text:
+def verdict_lines(snapshot: Snapshot, palette: Palette, most: int | None = None) -> Text:
     """A line for each pair of arms, the shown differences first; empty for a single arm. most: lines at most"""
     if snapshot.reference is None:
         return Text()
@@ -198,7 +198,7 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
     """The whole screen as one picture, for a pipe or a page."""
     table = ProblemTable()
     parts: list[RenderableType] = [head(snapshot, width, now, palette), arms(snapshot, width, palette)]
-    parts += [verdict(snapshot, palette)] * (snapshot.reference is not None)
+    parts += [verdict_lines(snapshot, palette)] * (snapshot.reference is not None)
     parts += [
         Text(curves_title(snapshot) + " ", STRONG),
         curves(snapshot, width, max(8, min(16, height // 3)), palette),

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from evo.comparison.results import Ints
 from evo.comparison.summary import Curve
+from evo.evaluation.preferences import Ints
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.palette import Palette
 from evo.values import write_number

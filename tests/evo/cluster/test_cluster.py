@@ -16,7 +16,7 @@ import pytest
 from support.stored_rows import assert_same_run, stored_answers
 from support.waiting_run import plan_run
 
-from evo.comparison.plan import begin, planned_runs
+from evo.comparison.plan import planned_runs, store_plan
 from evo.comparison.workers import Runner
 from evo.config.compare import load_comparison
 from evo.config.parse import parse
@@ -85,7 +85,7 @@ def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
     async def search(runner: object, db: str) -> list[Ended]:
         try:
             await runner.prepare(configs)
-            name, batches = begin(db, "c", runs, "test")
+            name, batches = store_plan(db, "c", runs, "test")
             await runner.search(db, batches)
             return read_ended(db, [run for batch in batches for run in batch])
         finally:

@@ -15,7 +15,11 @@ from islands.store import Store
 def test_a_line_of_the_table_of_columns_is_a_column_of_every_view(db, capsys, monkeypatch):
     store_comparison(db, "cmp", {"a": [{"p1": (3, 7)}], "b": [{"p1": (3, 5)}]}, lower=False)
     column = rows.ArmColumn(
-        "length of name", lambda of: rows.number(41 + len(of.arm.name), "d"), "screen terminal page", "name_length", 9
+        "length of name",
+        lambda of: rows.number_cell(41 + len(of.arm.name), "d"),
+        "screen terminal page",
+        "name_length",
+        9,
     )
     monkeypatch.setattr(rows, "ARM_COLUMNS", (*rows.ARM_COLUMNS, column))
 

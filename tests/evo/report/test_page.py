@@ -16,7 +16,7 @@ from evo.progress.model import Progress
 from evo.report.answers import bounded
 from evo.report.plots import Plot, PlotLine
 from evo.report.tables import flattened
-from evo.report.terminal import as_dict, print_summary
+from evo.report.terminal import comparison_dict, print_comparison
 from evo.stats import mean_interval
 from islands.schema import Run
 from islands.store import Store
@@ -178,11 +178,11 @@ def test_one_problem_has_intervals_over_seeds_or_none_and_never_of_no_width(
         assert float(low) < float(high), (low, high)
     with Store.open(address, read_only=True) as store:
         progress = Progress.open(store, "both")
-        shown = as_dict(progress)
+        shown = comparison_dict(progress)
         json.dumps(shown, allow_nan=False)
         solved = shown["arms"]["grpo"]["solved"]
         assert (solved["low"] is None) == (seeds == 1) == (shown["against"]["vpo"]["solved"]["low"] is None)
-        print_summary(Console(width=100), progress)
+        print_comparison(Console(width=100), progress)
     assert "nan" not in capsys.readouterr().out.lower()
 
 

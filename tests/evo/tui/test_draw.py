@@ -41,13 +41,13 @@ def test_a_picture_fits_its_width_and_has_every_part(make, width):
 
 
 def test_a_comparison_shows_its_verdicts_the_shown_ones_first():
-    lines = printed(draw.verdict(samples.finished(), DARK), 120).splitlines()
+    lines = printed(draw.verdict_lines(samples.finished(), DARK), 120).splitlines()
     assert [line[:1] for line in lines] == ["→", "→", " "] and "no difference shown" in lines[2]
-    few = printed(draw.verdict(samples.finished(), DARK, 2), 120).splitlines()
+    few = printed(draw.verdict_lines(samples.finished(), DARK, 2), 120).splitlines()
     assert few[0].startswith("→") and few[1] == "  … 2 more pairs: evo show fair-elm"
-    waiting = printed(draw.verdict(replace(samples.finished(), verdict=()), DARK), 120)
+    waiting = printed(draw.verdict_lines(replace(samples.finished(), verdict=()), DARK), 120)
     assert "waits until every search has begun" in waiting
-    assert not draw.verdict(samples.alone(), DARK).plain
+    assert not draw.verdict_lines(samples.alone(), DARK).plain
 
 
 @pytest.mark.parametrize(
