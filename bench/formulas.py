@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from evo.plugins.formulas.evaluation import Array
-from evo.plugins.formulas.grammar import write
+from evo.plugins.formulas.evaluation import Reals
+from evo.plugins.formulas.grammar import write_formula
 from evo.plugins.formulas.laws import Law, feynman, generated, small
 
 SETS = {"small": small, "feynman": feynman, "generated": partial(generated, "test")}
@@ -72,12 +72,12 @@ class Budget:
         return lambda: end - time.process_time()
 
 
-def run_evo(x: Array, y: Array, budget: Budget, seed: int) -> Found:
+def run_evo(x: Reals, y: Reals, budget: Budget, seed: int) -> Found:
     """This engine's recommended formula."""
-    from evo.plugins.formulas import search
+    from evo.plugins.formulas import search_formulas
 
     left = budget.clock()
-    front = search(
+    front = search_formulas(
         x,
         y,
         seconds=1e9,
@@ -87,10 +87,10 @@ def run_evo(x: Array, y: Array, budget: Budget, seed: int) -> Found:
     )
     assert front.best is not None
     names = [f"v{i}" for i in range(x.shape[1])]
-    return Found(front.predict, front.evaluations, front.best.complexity, write(front.best.formula, names))
+    return Found(front.predict, front.evaluations, front.best.complexity, write_formula(front.best.formula, names))
 
 
-def run_pyoperon(x: Array, y: Array, budget: Budget, seed: int) -> Found:
+def run_pyoperon(x: Reals, y: Reals, budget: Budget, seed: int) -> Found:
     """pyoperon with Levenberg-Marquardt, error and length as objectives.
 
     It stops by wall time only, so CPU seconds are spent in rounds that continue from the population of the last.
@@ -135,7 +135,7 @@ def r_squared(predicted: np.ndarray, y: np.ndarray) -> float:
     return value if math.isfinite(value) else -1.0
 
 
-def rows_outside(law: Law, seed: int) -> tuple[Array, Array] | None:
+def rows_outside(law: Law, seed: int) -> tuple[Reals, Reals] | None:
     """x (d, n) and y (n,) above the training range: uniform from its low end to its width above the high end, rows with
     at least one variable above. None if the law has fewer than 100 such values."""
     if law.text.startswith("harmonic"):

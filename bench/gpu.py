@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -27,7 +26,6 @@ import numpy as np
 import yaml
 
 from problems.contract import BadAddress
-from vpo.hf.static_decoding import StaticDecoder
 
 PROMPT = "Write a Python function that returns the running maximum of a list of numbers."
 GAP = {"cpu": 1e-3, "cuda": 0.1}
@@ -154,82 +152,25 @@ LONG = 15.0
 
 
 async def policies(machine: Machine) -> dict[str, Any]:
-    """transformers, with CUDA graphs and with the loop: what it says of its samples is what its model says; tokens a
-    second by rows; four policies at once."""
-    policy, found, texts = plain(machine), dict[str, Any](), dict[str, list[str]]()
-    ways = {"graphs": StaticDecoder(policy.model, run_step) if machine.dry else policy._static, "loop": None}
+    """transformers: what it says of its samples is what its model says; tokens a second by rows."""
+    policy, found = plain(machine), dict[str, Any]()
     try:
-        for way, policy._static in ways.items():
-            rollouts = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
-            again = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
-            gap = distance([one.logprobs for one in rollouts], (await policy.logprobs(rollouts))[0])
-            found[f"{way}_gap_nats"] = check("sampled against recomputed", gap, GAP[machine.device])
-            texts[way] = [one.text for one in rollouts]
-            found[f"{way}_same_again"] = same(texts[way], [one.text for one in again])
-        found["same_text"] = same(*texts.values())
+        rollouts = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
+        again = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
+        gap = distance([one.logprobs for one in rollouts], await policy.logprobs(rollouts))
+        found["gap_nats"] = check("sampled against recomputed", gap, GAP[machine.device])
+        found["same_again"] = same([one.text for one in rollouts], [one.text for one in again])
         policy.stops, policy.max_tokens = frozenset(), min(machine.tokens, 64)  # all rows of one length
-        slow: set[str] = set()
         for rows in (1, 8) if machine.dry else (1, 32, 256, 2048):
-            for way in ways:
-                if way in slow:
-                    continue
-                policy._static = ways[way]
-                for seed in range(2):  # the first loads kernels and captures
-                    began = time.perf_counter()
-                    await policy.sample(prompts(1), rollouts=rows, answers=1, seed=seed)
-                    seconds = time.perf_counter() - began
-                    found[f"{way}_tokens_per_second_{rows}_call_{seed}"] = rows * policy.max_tokens / seconds
-                    keep(machine, "policies", found)
-                    if seconds > LONG:  # with more rows it would take the other stages' time
-                        slow.add(way)
-                        break
-        policy._static = ways["graphs"]
-        await _together(machine, policy, found)
-        return found | {"graphs_refused": ways["graphs"] is None or ways["graphs"].refused, "gpu_gib": gpu_memory()}
-    finally:
-        await policy.close()
-
-
-async def _together(machine: Machine, policy: Any, found: dict[str, Any]) -> None:
-    """Four policies of one process that capture and sample at once, as the arms of a comparison do."""
-    policies = [policy, *(plain(machine) for _ in range(3))]
-    for one in policies[1:]:
-        one.stops, one.max_tokens = policy.stops, policy.max_tokens
-        one._static = StaticDecoder(one.model, run_step) if machine.dry else one._static
-    found["together_failed_captures"] = 0
-    try:
-        for call, rows in enumerate((2, 4) if machine.dry else (40, 72, 136, 264, 264)):
-            began = time.perf_counter()
-            await asyncio.gather(*(one.sample(prompts(1), rollouts=rows, answers=1, seed=call) for one in policies))
-            seconds = time.perf_counter() - began
-            found[f"together_tokens_per_second_{rows}_call_{call}"] = 4 * rows * policy.max_tokens / seconds
-            found["together_failed_captures"] += sum(one._static._refusals for one in policies)
-            keep(machine, "policies", found)
-    finally:
-        for one in policies[1:]:
-            await one.close()
-
-
-def run_step(step: Callable[[], None]) -> Callable[[], None]:
-    step()  # in place of a graph on a CPU
-    return step
-
-
-async def sleep(machine: Machine) -> dict[str, Any]:
-    """The GPU's memory while something else has its turn, and the samples after it."""
-    policy = load(machine.vllm("&sleep=on"), machine)
-    try:
-        before = flat(await policy.sample(prompts(2), rollouts=4, answers=1, seed=0))
-        awake, began = gpu_memory(), time.perf_counter()
-        asleep = await policy.between(gpu_memory)
-        seconds = time.perf_counter() - began
-        gap = distance([one.logprobs for one in before], (await policy.logprobs(before))[0])
-        after = flat(await policy.sample(prompts(2), rollouts=4, answers=1, seed=0))
-        found = {"awake_gib": awake, "asleep_gib": asleep, "sleep_and_wake_seconds": seconds}
-        if not machine.dry and not asleep < 0.5 * awake:
-            raise AssertionError(f"asleep the engine holds {asleep:.1f} of {awake:.1f} GiB")
-        found["same_text"] = same([one.text for one in before], [one.text for one in after])
-        return found | {"gap_nats": check("after waking", gap, GAP[machine.device])}
+            for seed in range(2):  # the first loads kernels
+                began = time.perf_counter()
+                await policy.sample(prompts(1), rollouts=rows, answers=1, seed=seed)
+                seconds = time.perf_counter() - began
+                found[f"tokens_per_second_{rows}_call_{seed}"] = rows * policy.max_tokens / seconds
+                keep(machine, "policies", found)
+            if seconds > LONG:  # with more rows it would take the other stages' time
+                break
+        return found | {"gpu_gib": gpu_memory()}
     finally:
         await policy.close()
 
@@ -281,7 +222,7 @@ def diverged(machine: Machine) -> dict[str, Any]:
     from transformers import AutoModelForCausalLM
 
     from vpo.training.config import TrainConfig
-    from vpo.training.optimizer import make_trainable
+    from vpo.training.model import make_trainable
 
     any_kernel = [getattr(SDPBackend, name) for name in ("CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")]
     kernels = {kernel.name: [kernel] for kernel in any_kernel} | {"default": any_kernel}
@@ -352,28 +293,20 @@ def saved_batches(vocabulary: int) -> list[list[Any]]:
     return batches
 
 
-def trl(machine: Machine) -> dict[str, Any]:
-    """bench/train_step.py: the same step beside TRL's."""
-    if importlib.util.find_spec("trl") is None:
-        raise Skip("TRL is not installed")
-    file = machine.out / "train_step.json"
-    bench = [sys.executable, "bench/train_step.py", "--model", machine.model, "--rounds", "1", "--cases", "0"]
-    command = [*bench, "--json", str(file)]
-    subprocess.run(command, check=True, env={**os.environ, "EVO_BENCH_DEVICE": machine.device})
-    return dict(json.loads(file.read_text()))
-
-
 def colocated(machine: Machine) -> dict[str, Any]:
     """A search that trains its policy beside itself, synced by the probe; taken up where a chunk's end cut it off."""
     from islands.store import Store
     from islands.training import training_steps
 
     policy, db = machine.model, f"sqlite:///{machine.out}/colocated.db"
+    train: dict[str, Any] = {"method": "vpo"}
     if importlib.util.find_spec("vllm") is not None and not machine.dry:
-        policy = machine.vllm()
+        policy, train["lora_rank"] = machine.vllm("&lora_rank=16"), 16
+    file = machine.out / "colocated.yaml"
+    file.write_text(yaml.safe_dump({"train": train}), encoding="utf-8")
     size = ["--limit", "1", "--iterations", "4"] if machine.dry else ["--limit", "8", "--iterations", "24"]
     known = evo(["show", "colocated", "--db", db], check=False).returncode == 0
-    asked = ["run", "programs:easy", "--policy", policy, "--train", "vpo", "--name", "colocated", *size]
+    asked = ["run", "programs:easy", "--policy", policy, "--config", str(file), "--name", "colocated", *size]
     asked += ["--train-every", "2" if machine.dry else "16", "--rollouts", "4", "--answers", "2"]
     asked += ["--max-new-tokens", str(2 * machine.tokens)]
     # a model of random weights scores nothing, which ends with 1
@@ -421,9 +354,9 @@ def operator(machine: Machine) -> dict[str, Any]:
     train(start, [*begin, "--seed", "1"])
     policies = {"start": str(start), "untrained": machine.model}
     problems = "formula:train/100-101" if machine.dry else "formula:train/100-299"
-    size = ["--prompts", "2", "--rollouts", "2", "--steps", "1", "--parent-level", "0"]
+    size = ["--prompts", "2", "--rollouts", "2", "--steps", "1"]
     if not machine.dry:
-        size = ["--prompts", "64", "--rollouts", "36", "--steps", "20", "--parent-level", "0.3", "--visits", "3"]
+        size = ["--prompts", "64", "--rollouts", "36", "--steps", "20", "--visits", "3"]
     for seed, method in product(SEEDS[:1] if machine.dry else SEEDS, METHODS):
         folder = policies[f"{method}-{seed}"] = str(machine.out / f"{method}-{seed}")
         begin = [method, problems, "--policy", str(start), "--answers", "1", "--reward", "solve", "--parents", "1"]
@@ -479,12 +412,12 @@ def programs(machine: Machine) -> dict[str, Any]:
 
 
 async def served(machine: Machine) -> dict[str, Any]:
-    """bench/served.py: vLLM beside transformers: agreement, speed, new weights and adapters."""
+    """bench/served.py: vLLM beside transformers: agreement, speed and adapters."""
     from bench.served import PARTS
 
     options = machine.vllm().partition("?")[2]
     found: dict[str, Any] = {name: await part(machine.model, options) for name, part in PARTS.items()}
-    for update in (*found["weights"], *found["adapters"]):
+    for update in found["adapters"]:
         gap = check("after new weights", update["off_by"]["mean"], GAP[machine.device])
         if not update["moved_by"]["mean"] > gap:
             raise AssertionError("the weights that were sent changed nothing")
@@ -509,7 +442,7 @@ def doctor(machine: Machine) -> dict[str, Any]:
     return {one["check"]: one["message"] for one in found["checks"]}
 
 
-ALL = doctor, policies, trainer, diverged, lessons, operator, programs, sleep, served, trl, colocated
+ALL = doctor, policies, trainer, diverged, lessons, operator, programs, served, colocated
 STAGES: dict[str, Callable[[Machine], Any]] = {one.__name__: one for one in ALL}
 
 

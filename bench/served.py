@@ -1,11 +1,10 @@
 """A served policy: `vllm:MODEL`, started here, against transformers over the same weights.
 
-    python -m bench.served MODEL_DIR [--parts logprobs,speed,weights,adapters] [--json FILE] [--dry]
+    python -m bench.served MODEL_DIR [--parts logprobs,speed,adapters] [--json FILE] [--dry]
 
   logprobs   token ids and log-probabilities of sampled rollouts against plain passes of transformers
   speed      tokens/s of equal requests at 1, 8 and 32 requests at once
-  weights    seconds of an update of all weights, and how far the log-probabilities are from transformers' afterwards
-  adapters   the same of LoRA adapters
+  adapters   seconds of an update with a LoRA adapter, and how far log-probabilities then are from transformers
 
 --dry takes the server of the tests, which needs no vLLM: the figures then mean nothing.
 """
@@ -92,7 +91,7 @@ async def logprobs(model: str, options: str) -> dict[str, Any]:
         try:
             rollouts = await sample(policy, 4, 4)
             found[f"temperature {temperature:g}"] = {
-                **gap([one.logprobs for one in rollouts], (await local.logprobs(rollouts))[0]),
+                **gap([one.logprobs for one in rollouts], await local.logprobs(rollouts)),
                 "tokens": sum(one.tokens for one in rollouts),
                 "again": sum(a.text == b.text for a, b in zip(rollouts, await sample(policy, 4, 4), strict=True)) / 16,
             }
@@ -117,21 +116,32 @@ async def speed(model: str, options: str) -> dict[str, Any]:
     return found
 
 
-async def updated(model: str, options: str, changes: Any) -> list[dict[str, Any]]:
-    """changes: two updates, each from the policy to (what `update` takes, the whole model's weights afterwards)"""
-    policy: Any = load_policy(f"vllm:{model}?{options}", max_tokens=32)
+async def adapters(model: str, options: str) -> list[dict[str, Any]]:
+    import torch
+
+    from vpo.training.config import LoraSettings
+    from vpo.training.model import merge_adapter, save_adapter, with_adapter
+
+    policy: Any = load_policy(f"vllm:{model}?{options}&lora_rank=8", max_tokens=32)
     local: Any = load_policy(model, dtype="float32")
     found = []
     try:
         rollouts = await sample(policy, 3, 2)
         before = [one.logprobs for one in rollouts]
         for number in (1, 2):
-            given, weights = changes(policy, number)
-            await local.update(weights, "new")
-            began = time.perf_counter()
-            await policy.update(given, f"new {number}")
-            seconds = time.perf_counter() - began
-            (now,), (expected,) = await policy.logprobs(rollouts), await local.logprobs(rollouts)
+            adapted = with_adapter(policy.learner(), LoraSettings(lora_rank=8), seed=number)
+            torch.manual_seed(number)
+            with torch.no_grad():
+                for name, weight in adapted.named_parameters():
+                    if "lora_B" in name:
+                        weight.normal_(std=0.02)
+            with tempfile.TemporaryDirectory() as folder:
+                save_adapter(adapted, Path(folder) / "adapter")
+                began = time.perf_counter()
+                await policy.update(Path(folder) / "adapter", f"new {number}")
+                seconds = time.perf_counter() - began
+            await local.update(merge_adapter(adapted).state_dict(), "new")
+            now, expected = await policy.logprobs(rollouts), await local.logprobs(rollouts)
             found.append({"seconds": seconds, "moved_by": gap(now, before), "off_by": gap(now, expected)})
     finally:
         await policy.close()
@@ -139,36 +149,7 @@ async def updated(model: str, options: str, changes: Any) -> list[dict[str, Any]
     return found
 
 
-async def weights(model: str, options: str) -> list[dict[str, Any]]:
-    def change(policy: Any, number: int) -> tuple[Any, Any]:
-        scaled = {name: tensor * (1 + 0.02 * number) for name, tensor in policy.learner().state_dict().items()}
-        return scaled, scaled
-
-    return await updated(model, options, change)
-
-
-async def adapters(model: str, options: str) -> list[dict[str, Any]]:
-    import torch
-
-    from vpo.training.adapters import merge_adapter, save_adapter, with_adapter
-    from vpo.training.config import LoraSettings
-
-    with tempfile.TemporaryDirectory() as folder:
-
-        def change(policy: Any, number: int) -> tuple[Any, Any]:
-            adapted = with_adapter(policy.learner(), LoraSettings(lora_rank=8), seed=number)
-            torch.manual_seed(number)
-            with torch.no_grad():
-                for name, weight in adapted.named_parameters():
-                    if "lora_B" in name:
-                        weight.normal_(std=0.02)
-            save_adapter(adapted, Path(folder) / str(number))
-            return Path(folder) / str(number), merge_adapter(adapted).state_dict()
-
-        return await updated(model, f"{options}&lora_rank=8", change)
-
-
-PARTS = {"logprobs": logprobs, "speed": speed, "weights": weights, "adapters": adapters}
+PARTS = {"logprobs": logprobs, "speed": speed, "adapters": adapters}
 
 
 def main() -> None:

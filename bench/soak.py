@@ -18,27 +18,411 @@ taken up again; an episode that was under way begins anew.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
+import ctypes
+import importlib
 import json
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
+from sqlalchemy import make_url
 
-from soak_kinds import KINDS, Kind, warm_up  # noqa: E402
-from soak_life import Life, become_subreaper, descendants, orphans_after  # noqa: E402
-from soak_store import Snapshot, committed, rows, whole  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
 from support.postgres import PostgresServer  # noqa: E402
+
+# -- what is killed ----------------------------------------------------------------------------------------------------
+
+WARM = (
+    *(f"evo.cli.{name}" for name in ("run", "compare", "evaluate", "pipeline", "report", "export")),
+    *("psycopg", "islands.store", "evo.runs.start", "vpo.policies.scripted", "numpy.random"),
+    *("pygments.lexers.html", "pygments.lexers.python", "problems.registry", "vpo.chain.parsing", "scipy.stats"),
+)
+MODELS = (
+    *("torch", "torch._dynamo.config", "vpo.hf.policy", "transformers.models.llama.modeling_llama", "peft"),
+    *("transformers.models.qwen2.modeling_qwen2", "evo.cli.train", "vpo.training.trainer"),
+)
+HERE = Path(__file__).resolve().parent
+SCORER = HERE / "soak_scorer.py"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of work.
+
+    words: of the command that begins it; kills: how many an episode gets; groups: that it commits in all
+    start, loop: seconds of processor that starting up takes, and that a kill in the loop may come after it
+    unlogged: what scores are processes of its own, whose answers are not noted
+    targets: weights of killing the command alone, one of its processes alone, all at once
+    """
+
+    name: str
+    words: tuple[str, ...]
+    kills: int
+    groups: int
+    start: float = 0.15
+    loop: float = 0.3
+    targets: tuple[int, int, int] = (1, 0, 0)
+    resume_words: tuple[str, ...] = ()
+    unlogged: bool = False
+
+    def commands(self, seed: int, db: str) -> tuple[list[str], list[str]]:
+        common = ["--db", db, "--plain"]
+        begin = [*self.words, "--name", "soak", "--seed", str(seed), *common]
+        return begin, ["resume", "soak", *self.resume_words, *common]
+
+    def begun(self, runs: Collection[str]) -> bool:
+        """Whether its run is on record, or one of its comparison."""
+        return "soak" in runs or (self.words[0] == "compare" and len(runs) > 0)
+
+
+SMALL = ("--rollouts", "2", "--answers", "2", "--islands", "3")
+COMPARISON = (
+    "compare", "maze:test", "--limit", "2", "--arm", "a=scripted:random-route", "--arm", "b=scripted:classic",
+    "--baseline", "none", "--seeds", "2", "--iterations", "100", "--answers", "2",
+)  # fmt: skip
+ONE, TWO = ("--processes", "1"), ("--processes", "2")
+KINDS = {
+    one.name: one
+    for one in (
+        Kind(
+            "search",
+            ("run", "maze:test", "--limit", "3", "--policy", "scripted:random-route", "--iterations", "300", *SMALL),
+            kills=30,
+            groups=900,
+            start=0.12,
+            loop=0.15,
+        ),
+        Kind(
+            "scorer",
+            ("run", str(SCORER), "--policy", "scripted:mutate", "--iterations", "400", *SMALL),
+            kills=24,
+            groups=400,
+            start=0.4,
+            loop=0.3,
+            targets=(2, 3, 2),
+        ),
+        Kind("compare", (*COMPARISON, *ONE), kills=16, groups=800, loop=0.2, resume_words=ONE),
+        Kind(
+            "workers",
+            (*COMPARISON, *TWO),
+            kills=4,
+            groups=800,
+            start=2.5,
+            loop=1.0,
+            targets=(2, 2, 1),
+            resume_words=TWO,
+            unlogged=True,
+        ),
+        Kind(
+            "train",
+            (
+                "run", "maze:test", "--limit", "2", "--policy", "embedded:base", "--iterations", "12",
+                "--rollouts", "2", "--answers", "2", "--train", "vpo", "--train-every", "3",
+                "--lr", "0.0003", "--device", "cpu",
+            ),
+            kills=6,
+            groups=24,
+            start=1.0,
+            loop=3.0,
+        ),
+    )
+}  # fmt: skip
+
+
+def warm_up(kinds: Sequence[str]) -> None:
+    """Import what lives need, once, in the process that they are forks of."""
+    models = (*MODELS, "evo.training.colocated") if "train" in kinds else ()
+    for name in (*WARM, *models):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+# -- one life ----------------------------------------------------------------------------------------------------------
+
+PR_SET_CHILD_SUBREAPER = 36
+SCORED = "EVO_SOAK_SCORED"
+"""Names the file that a life adds to what it scores: problem and text of the answer, hashed."""
+POLL_SECONDS = 0.004
+
+
+def become_subreaper() -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def answer_key(problem: str, text: str) -> str:
+    return blake2b(f"{problem}\0{text}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    found = children(pid)
+    for one in found:  # grows meanwhile
+        found += children(one)
+    return found
+
+
+def words_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200]
+    except OSError:
+        return ""
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a whole process; 0 for one that is gone."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0
+
+
+class Life:
+    """`evo ARGUMENTS` in a session of its own.
+
+    folder: its working directory; what it writes is in folder/out and folder/err, its temporary files in folder/tmp
+    """
+
+    def __init__(self, arguments: Sequence[str], folder: Path) -> None:
+        self.arguments, self.folder = list(arguments), folder
+        self.code: int | None = None
+        (folder / "tmp").mkdir(parents=True, exist_ok=True)
+        (folder / "tmp").chmod(0o777)  # evaluations run as users of their own
+        self.scored_file = folder / "scored"
+        self.scored_file.write_text("")
+        own = {"TMPDIR": str(folder / "tmp"), SCORED: str(self.scored_file), "OMP_NUM_THREADS": "1"}
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _live(self.arguments, folder, own)
+
+    def poll(self) -> int | None:
+        """Its exit code once it has ended."""
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    def wait(self, seconds: float) -> int | None:
+        until = time.monotonic() + seconds
+        while self.poll() is None and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+        return self.code
+
+    def work(self, seconds: float, patience: float) -> None:
+        """Until it has used so much more processor time with all that it started, or ended, or `patience` is over. The
+        processor's time, so that a kill falls into the same part of the work on a busy machine."""
+        until, begun = time.monotonic() + patience, self._used()
+        while self.poll() is None and time.monotonic() < until and self._used() - begun < seconds:
+            time.sleep(POLL_SECONDS)
+
+    def _used(self) -> float:
+        return cpu_seconds(self.pid) + sum(map(cpu_seconds, descendants(self.pid)))
+
+    def kill(self, pids: Sequence[int]) -> None:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def said(self) -> str:
+        return (self.folder / "err").read_text(errors="replace")
+
+    def scored(self) -> list[str]:
+        return self.scored_file.read_text().split()
+
+
+def orphans_after(known: set[int], seconds: float) -> list[tuple[int, str]]:
+    """What of all that was begun is still there after `seconds`, (pid, command line); it is ended. Those that ended in
+    time are reaped. known: processes that are meant to be there."""
+    until = time.monotonic() + seconds
+    while left := _reap(known):
+        if time.monotonic() > until:
+            found = [(pid, words_of(pid)) for root in left for pid in [root, *descendants(root)]]
+            for pid, _ in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.2)
+            _reap(known)
+            return found
+        time.sleep(0.02)
+    return []
+
+
+def _reap(known: set[int]) -> list[int]:
+    """Our children that still run, but for those that are known."""
+    left = []
+    for pid in children(os.getpid()):
+        if pid in known:
+            continue
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                left.append(pid)
+    return left
+
+
+def _live(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+    """In the fork: what `python -m evo ARGUMENTS` does, and ends as that does. Never returns."""
+    code = 98
+    try:
+        os.setsid()
+        os.chdir(folder)
+        for number, name, how in ((0, os.devnull, os.O_RDONLY), (1, "out", os.O_WRONLY), (2, "err", os.O_WRONLY)):
+            opened = os.open(name, how | os.O_CREAT | os.O_TRUNC, 0o644)
+            os.dup2(opened, number)
+            os.close(opened)
+        os.environ.update(environment)
+        tempfile.tempdir = None  # found anew
+        sys.argv = ["evo", *arguments]
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _log_scores()
+        from evo.cli import invoke
+
+        try:
+            code = invoke(arguments)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            code = 1
+        threading._shutdown()  # type: ignore[attr-defined]  # as an interpreter ends: threads first
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+    finally:
+        os._exit(code)
+
+
+def _log_scores() -> None:
+    """Every answer that this process scores is noted in the file that SCORED names."""
+    from problems import scoring
+
+    judge, log = scoring.checked_score, os.open(os.environ[SCORED], os.O_WRONLY | os.O_APPEND)
+
+    def noted(problem, answer):  # noqa: ANN001, ANN202
+        os.write(log, f"{answer_key(problem.name, answer)}\n".encode())
+        return judge(problem, answer)
+
+    scoring.checked_score = noted
+
+
+# -- what a database is held against -----------------------------------------------------------------------------------
+
+GROUPS = """SELECT runs.name, g.sequence, p.name, g.iteration, g.island, g.seed, g.parent_id, t.texts,
+r.position, r.text, r.token_ids, a.position, a.candidate_id, a.repeat, c.text, c.rewards, c.fitness, c.error
+FROM prompt_groups g JOIN prompts t ON t.group_id = g.id JOIN runs ON runs.id = g.run_id
+JOIN problems p ON p.id = g.problem_id LEFT JOIN rollouts r ON r.group_id = g.id
+LEFT JOIN answers a ON a.rollout_id = r.id
+LEFT JOIN candidates c ON c.id = a.candidate_id ORDER BY runs.name, g.sequence, r.position, a.position"""
+STEPS = "SELECT run_id, step, stats, policy_version_id FROM training_steps ORDER BY run_id, step"
+TWICE = """SELECT count(*) FROM (SELECT problem_id, identity FROM candidates GROUP BY problem_id, identity
+HAVING count(*) > 1) AS doubled"""
+HALF = {
+    "groups without rollouts": "SELECT count(*) FROM prompt_groups g WHERE NOT EXISTS "
+    "(SELECT 1 FROM rollouts r WHERE r.group_id = g.id)",
+    "candidates of no group": "SELECT count(*) FROM candidates c WHERE c.sequence >= 0 AND NOT EXISTS "
+    "(SELECT 1 FROM prompt_groups g WHERE g.id = c.group_id)",
+}
+
+
+@contextlib.contextmanager
+def connected(db: str) -> Iterator[Any]:
+    """A plain connection of the driver's own, closed at the end."""
+    url = make_url(db)
+    if url.drivername == "sqlite":
+        connection: Any = sqlite3.connect(f"file:{url.database}?mode=ro", uri=True, timeout=30)
+    else:
+        import psycopg
+
+        connection = psycopg.connect(
+            host=url.query["host"], user=url.username, dbname=url.database, autocommit=True, application_name="soak"
+        )
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def rows(db: str, query: str) -> list[Any]:
+    """Of one query; none where the database or its tables are not there yet."""
+    try:
+        with connected(db) as connection:
+            return list(connection.execute(query).fetchall())
+    except Exception as error:
+        if any(words in str(error) for words in ("no such table", "does not exist", "unable to open")):
+            return []
+        raise
+
+
+class Snapshot:
+    """What was committed: (run, sequence) -> a hash of the whole group; training steps; the answers with a score."""
+
+    def __init__(self, db: str) -> None:
+        hashed: dict[tuple[str, int], Any] = {}
+        self.known: set[str] = set()
+        for row in rows(db, GROUPS):
+            digest = hashed.setdefault((row[0], row[1]), blake2b(digest_size=12))
+            digest.update(repr(tuple(bytes(v) if isinstance(v, memoryview) else v for v in row)).encode())
+            if row[14] is not None:
+                self.known.add(answer_key(row[2], row[14]))
+        self.groups = {key: digest.hexdigest() for key, digest in hashed.items()}
+        self.steps = [tuple(map(str, row)) for row in rows(db, STEPS)]
+        self.runs = {name: status for name, status in rows(db, "SELECT name, status FROM runs")}
+        self.twice = sum(row[0] for row in rows(db, TWICE))
+        self.half = [what for what, query in HALF.items() if sum(row[0] for row in rows(db, query))]
+
+    def faults_after(self, before: Snapshot) -> dict[str, list[str]]:
+        """What is wrong with this, which came after `before`: by kind, in words."""
+        lost = [f"group {key}" for key, digest in before.groups.items() if self.groups.get(key) != digest]
+        lost += [f"step {row[1]}" for row in before.steps if row not in self.steps]
+        lost += [f"run {name}" for name in before.runs if name not in self.runs]
+        places: dict[str, list[int]] = {}
+        for name, sequence in self.groups:
+            places.setdefault(name, []).append(sequence)
+        gaps = [f"run {name} has a gap" for name, found in places.items() if found != list(range(len(found)))]
+        return {"lost": lost, "half": gaps + self.half, "twice": [f"{self.twice} candidates"] if self.twice else []}
+
+
+def committed(db: str) -> int:
+    """How many groups are committed now."""
+    return sum(row[0] for row in rows(db, "SELECT count(*) FROM prompt_groups"))
+
+
+def whole(db: str) -> str:
+    """What the database's own check finds wrong; empty for nothing."""
+    if make_url(db).drivername != "sqlite":
+        return ""
+    found = [row[0] for row in rows(db, "PRAGMA integrity_check")]
+    return "" if found in (["ok"], []) else "; ".join(found[:3])
+
+
+# -- episodes ----------------------------------------------------------------------------------------------------------
 
 GRACE_SECONDS = 90.0
 """A process that outlives the one that began it must be gone by then; comparison workers finish what is in flight."""

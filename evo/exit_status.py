@@ -7,7 +7,6 @@ import traceback
 
 from evo.errors import BadInput, SearchFailed, UnusableScorer
 from islands.errors import (
-    BadCheckpoint,
     BadName,
     DatabaseMoved,
     DatabaseUnavailable,
@@ -24,8 +23,8 @@ from vpo.policies.contract import PolicyUnavailable
 from vpo.training import TrainingStopped
 
 _INPUT = (
-    BadInput, BadAddress, BadCheckpoint, BadName, DatabaseUnavailable, RunBusy, RunExists, UnknownRun,
-    SandboxUnavailable, UnusableScorer,
+    BadInput, BadAddress, BadName, DatabaseUnavailable, RunBusy, RunExists, UnknownRun, SandboxUnavailable,
+    UnusableScorer,
 )  # fmt: skip
 _FAULTS = (SearchFailed, ScorerFault, SandboxFault, PolicyUnavailable, TrainingStopped, OSError)
 

@@ -1,22 +1,19 @@
-"""Single candidates: pages of them by filters, failures included, and the provenance, line and offspring of one."""
+"""Candidates by filters, a page at a time, failures included; the provenance, lineage and offspring of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Text, cast, func, literal, select
 
-from islands.errors import UnknownRun
 from islands.groups import read_prompts
-from islands.history import COLUMNS, from_row
-from islands.runs import read_archives
-from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, PromptGroup, Rollout
-from islands.store import Store
-from islands.types import Candidate as CandidateRecord
-from islands.types import ProblemRecord
-from problems.objectives import Reward
+from islands.history import COLUMNS, from_row, read_summaries, summaries, with_groups
+from islands.runs import Archives, read_archives
+from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, Rollouts, head_of
+from islands.store import Store, problem_record
+from islands.types import Candidate, CandidateSummary, ProblemRecord
 
 HEAD = 300
 """Characters of a text that a list reads."""
@@ -40,54 +37,15 @@ class CandidateFilter:
     by_fitness: bool = False
 
 
-@dataclass(frozen=True)
-class CandidateSummary:
-    """A candidate in a list. problem: its index; iteration: None for a seed answer; error, text: their first HEAD
-    characters; parent: None without one."""
-
-    id: int
-    run: int
-    problem: int
-    iteration: int | None
-    fitness: Reward
-    rewards: tuple[float, ...]
-    error: str | None
-    text: str
-    values: tuple[float | None, ...]
-    parent: int | None
-
-
 def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list[CandidateSummary]:
-    """At most `most` candidates from place `start` on. Ordered by fitness, all that match are read."""
-    order = [Candidate.c.error.is_not(None), Candidate.c.fitness.desc()] if chosen.by_fitness else []
+    """At most `most` candidates from place `start` on, with the first HEAD characters of texts and errors. Ordered by
+    fitness, all that match are read."""
+    order = [Candidates.c.error.is_not(None), Candidates.c.fitness.desc()] if chosen.by_fitness else []
     # texts are read of the rows that are shown only, not of all that are sorted
-    ids = _matching(chosen).order_by(*order, Candidate.c.id.desc()).offset(start).limit(most)
-    query = (
-        select(
-            Candidate.c.id,
-            Problem.c.run_id,
-            Problem.c.index,
-            PromptGroup.c.iteration,
-            Candidate.c.fitness,
-            Candidate.c.rewards,
-            func.substr(cast(Candidate.c.error, Text), 1, HEAD),
-            func.substr(cast(Candidate.c.text, Text), 1, HEAD),
-            Candidate.c.own_values,
-            Candidate.c.parent_id,
-        )
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .where(Candidate.c.id.in_(ids))
-        .order_by(*order, Candidate.c.id.desc())
-    )
-    summaries = []
-    for row in store.rows(query):
-        id, run, problem, iteration, fitness, rewards, error, text, own, parent = tuple(row)
-        head, vector, own = None if error is None else beginning(error), tuple(rewards), tuple(own or ())
-        summaries.append(
-            CandidateSummary(id, run, problem, iteration, fitness, vector, head, beginning(text), own, parent)
-        )
-    return summaries
+    ids = _matching(chosen).order_by(*order, Candidates.c.id.desc()).offset(start).limit(most)
+    fields = ("id", "run", "problem", "iteration", "fitness", "rewards", "error", "text", "values", "parent")
+    query = summaries(*fields, head=HEAD).where(Candidates.c.id.in_(ids))
+    return read_summaries(store, query.order_by(*order, Candidates.c.id.desc()))
 
 
 def count_browsed(store: Store, chosen: CandidateFilter) -> int:
@@ -98,51 +56,32 @@ def count_browsed(store: Store, chosen: CandidateFilter) -> int:
 
 def _matching(chosen: CandidateFilter) -> Select[int]:
     """The ids that a filter names."""
-    conditions: list[ColumnElement[bool]] = [Problem.c.run_id.in_(list(chosen.runs))]
+    conditions: list[ColumnElement[bool]] = [Problems.c.run_id.in_(list(chosen.runs))]
     if chosen.problem is not None:
-        conditions.append(Problem.c.index == chosen.problem)
+        conditions.append(Problems.c.index == chosen.problem)
     if chosen.failed is not None:
-        conditions.append(Candidate.c.error.is_not(None) if chosen.failed else Candidate.c.error.is_(None))
+        conditions.append(Candidates.c.error.is_not(None) if chosen.failed else Candidates.c.error.is_(None))
     if chosen.kind:
-        error = cast(Candidate.c.error, Text)
+        error = cast(Candidates.c.error, Text)
         begins = chosen.kind.removesuffix(_CUT) if chosen.kind.endswith(_CUT) else f"{chosen.kind}:"
         placed = error.startswith("the answer fails") | error.startswith("evaluate")  # then comes the kind
         within = placed & error.contains(f": {begins}", autoescape=True)
         conditions.append((error == chosen.kind) | error.startswith(begins, autoescape=True) | within)
-    return select(Candidate.c.id).join(Problem, Problem.c.id == Candidate.c.problem_id).where(*conditions)
+    return select(Candidates.c.id).join(Problems, Problems.c.id == Candidates.c.problem_id).where(*conditions)
 
 
-def beginning(stored: str) -> str:
-    """A part of a stored text from its beginning, as ModelText would read it: its escapes may be cut at the end."""
-    if not stored.startswith(ESCAPED):
-        return stored
-    return stored[1:].encode("ascii", "ignore").decode("unicode_escape", "ignore")
-
-
-@dataclass(frozen=True)
-class Offspring:
-    """A candidate whose prompt showed another one as its parent. values: as Candidate has them"""
-
-    id: int
-    fitness: Reward
-    failed: bool
-    values: tuple[float | None, ...] = ()
-
-
-def offspring(store: Store, candidate: int, problem_id: int, most: int) -> list[Offspring]:
+def offspring(store: Store, candidate: int, problem_id: int, most: int) -> list[CandidateSummary]:
     """The fittest of those that were made from a candidate."""
-    query = (
-        select(Candidate.c.id, Candidate.c.fitness, Candidate.c.error.is_not(None), Candidate.c.own_values)
-        .where(Candidate.c.problem_id == problem_id, Candidate.c.parent_id == candidate)
-        .order_by(Candidate.c.error.is_not(None), Candidate.c.fitness.desc(), Candidate.c.id)
-        .limit(most)
+    query = summaries("id", "fitness", "error", "values").where(
+        Candidates.c.problem_id == problem_id, Candidates.c.parent_id == candidate
     )
-    return [Offspring(id, fitness, bool(failed), tuple(own or ())) for id, fitness, failed, own in store.rows(query)]
+    order = (Candidates.c.error.is_not(None), Candidates.c.fitness.desc(), Candidates.c.id)
+    return read_summaries(store, query.order_by(*order).limit(most))
 
 
 def neighbours(store: Store, candidate: int, problem_id: int) -> tuple[int | None, int | None]:
     """The candidates of the problem that were stored before and after one."""
-    id, of = Candidate.c.id, Candidate.c.problem_id == problem_id
+    id, of = Candidates.c.id, Candidates.c.problem_id == problem_id
     before = store.scalar(select(func.max(id)).where(of, id < candidate))
     return before, store.scalar(select(func.min(id)).where(of, id > candidate))
 
@@ -160,24 +99,16 @@ class Misread:
 
 def misread_rollouts(store: Store, runs: Sequence[int], most: int) -> list[Misread]:
     """The newest of these runs."""
+    columns = (Rollouts.c.id, Problems.c.index, PromptGroups.c.iteration, Rollouts.c.format_error)
     query = (
-        select(
-            Rollout.c.id,
-            Problem.c.index,
-            PromptGroup.c.iteration,
-            Rollout.c.format_error,
-            func.substr(cast(Rollout.c.text, Text), 1, 10 * HEAD),
-        )
-        .join(PromptGroup, PromptGroup.c.id == Rollout.c.group_id)
-        .join(Problem, Problem.c.id == PromptGroup.c.problem_id)
-        .where(PromptGroup.c.run_id.in_(list(runs)), Rollout.c.format_error.is_not(None))
-        .order_by(Rollout.c.id.desc())
+        select(*columns, head_of(Rollouts.c.text, 10 * HEAD))
+        .join(PromptGroups, PromptGroups.c.id == Rollouts.c.group_id)
+        .join(Problems, Problems.c.id == PromptGroups.c.problem_id)
+        .where(PromptGroups.c.run_id.in_(list(runs)), Rollouts.c.format_error.is_not(None))
+        .order_by(Rollouts.c.id.desc())
         .limit(most)
     )
-    return [
-        Misread(id, problem, iteration, str(reason), beginning(text))
-        for id, problem, iteration, reason, text in store.rows(query)
-    ]
+    return [Misread(*row) for row in store.rows(query)]
 
 
 @dataclass(frozen=True)
@@ -188,7 +119,7 @@ class CandidateDetail:
     cells: (island, cell) of the archive cells it holds now
     """
 
-    candidate: CandidateRecord
+    candidate: Candidate
     problem: ProblemRecord
     iteration: int | None
     sequence: int | None
@@ -198,35 +129,23 @@ class CandidateDetail:
     cells: tuple[tuple[int, str], ...]
 
 
-def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
-    """One candidate of a run. Raises UnknownRun where the run has none with that id."""
-    of_group = (PromptGroup.c.iteration, PromptGroup.c.sequence, PolicyVersion.c.version)
-    query = (
-        select(*COLUMNS, Candidate.c.problem_id, Candidate.c.created, *of_group)
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-        .where(Candidate.c.id == candidate_id, Problem.c.run_id == run_id)
-    )
+def candidate(store: Store, candidate_id: int) -> CandidateDetail | None:
+    """One candidate of any run, None where there is none with that id."""
+    of_group = (PromptGroups.c.iteration, PromptGroups.c.sequence, PolicyVersions.c.version)
+    query = _with_versions(select(*COLUMNS, Candidates.c.created, *of_group)).where(Candidates.c.id == candidate_id)
     with store.read() as connection:
         row = connection.execute(query).first()
         if row is None:
-            raise UnknownRun(f"the run has no candidate {candidate_id}")
-        given = connection.execute(select(func.count()).where(Answer.c.candidate_id == candidate_id)).scalar_one()
-        problem_id, created, iteration, sequence, version = tuple(row)[len(COLUMNS) :]
-        archives: dict[int, dict[tuple[int, str], int]] = {problem_id: {}}
+            return None
+        of_problem = select(Problems).join(Candidates, Candidates.c.problem_id == Problems.c.id)
+        problem = problem_record(connection.execute(of_problem.where(Candidates.c.id == candidate_id)).one())
+        given = connection.execute(select(func.count()).where(AnswerLinks.c.candidate_id == candidate_id)).scalar_one()
+        archives: Archives = {problem.id: {}}
         read_archives(connection, archives)
-    cells = tuple(sorted(place for place, holder in archives[problem_id].items() if holder == candidate_id))
-    (problem,) = [p for p in store.problems(run_id) if p.id == problem_id]
-    record = from_row(tuple(row)[: len(COLUMNS)])
+    created, iteration, sequence, version = row[len(COLUMNS) :]
+    cells = tuple(sorted(place for place, holder in archives[problem.id].items() if holder == candidate_id))
+    record = from_row(row[: len(COLUMNS)])
     return CandidateDetail(record, problem, iteration, sequence, version, created, given, cells)
-
-
-def run_of_candidate(store: Store, candidate_id: int) -> int | None:
-    """The id of the run that a candidate is of, None for one that is not there."""
-    query = select(Problem.c.run_id).join(Candidate, Candidate.c.problem_id == Problem.c.id)
-    run: int | None = store.scalar(query.where(Candidate.c.id == candidate_id))
-    return run
 
 
 @dataclass(frozen=True)
@@ -241,40 +160,29 @@ class FailedCandidate:
 
 def failed_candidates(store: Store, run_id: int, most: int) -> list[FailedCandidate]:
     """A run's failures, equal ones as one: the most frequent first, then the newest."""
-    newest, count = func.max(Candidate.c.id), func.count()
+    newest, count = func.max(Candidates.c.id), func.count()
     query = (
-        select(newest, Problem.c.name, Candidate.c.error, count)
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .where(Problem.c.run_id == run_id, Candidate.c.error.is_not(None))
-        .group_by(Problem.c.name, Candidate.c.error)
+        select(newest, Problems.c.name, Candidates.c.error, count)
+        .join(Problems, Problems.c.id == Candidates.c.problem_id)
+        .where(Problems.c.run_id == run_id, Candidates.c.error.is_not(None))
+        .group_by(Problems.c.name, Candidates.c.error)
         .order_by(count.desc(), newest.desc())
         .limit(most)
     )
     return [FailedCandidate(*row) for row in store.rows(query)]
 
 
-class Ancestor(NamedTuple):
-    """One step of a lineage. values: as Candidate has them"""
-
-    candidate: int
-    fitness: Reward
-    generation: int = 0
-    values: tuple[float | None, ...] = ()
-
-
-def ancestors(store: Store, candidate: int, most: int = 1 << 31) -> list[Ancestor]:
+def ancestors(store: Store, candidate: int, most: int = 1 << 31) -> list[CandidateSummary]:
     """A candidate, its parent, its parent's parent, at most `most` of them; empty for an unknown candidate."""
-    columns = (Candidate.c.id, Candidate.c.parent_id, Candidate.c.fitness, Candidate.c.generation)
-    line = select(*columns, literal(0).label("depth")).where(Candidate.c.id == candidate).cte("line", recursive=True)
-    above = Candidate.alias()
+    columns, above = (Candidates.c.id, Candidates.c.parent_id), Candidates.alias()
+    line = select(*columns, literal(0).label("depth")).where(Candidates.c.id == candidate).cte("line", recursive=True)
     line = line.union_all(
-        select(above.c.id, above.c.parent_id, above.c.fitness, above.c.generation, line.c.depth + 1)
+        select(above.c.id, above.c.parent_id, line.c.depth + 1)
         .join(line, above.c.id == line.c.parent_id)
         .where(line.c.depth < most - 1)
     )
-    query = select(line.c.id, line.c.fitness, line.c.generation, Candidate.c.own_values).order_by(line.c.depth)
-    rows = store.rows(query.join(Candidate, Candidate.c.id == line.c.id))
-    return [Ancestor(id, fitness, generation, tuple(own or ())) for id, fitness, generation, own in rows]
+    query = summaries("id", "fitness", "generation", "values").join(line, line.c.id == Candidates.c.id)
+    return read_summaries(store, query.order_by(line.c.depth))
 
 
 @dataclass(frozen=True)
@@ -291,11 +199,11 @@ class Origin:
 def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
     """Candidate id -> where it was given first; a seed answer has no origin."""
     query = (
-        select(Candidate.c.id, Candidate.c.group_id, Rollout.c.text, Answer.c.position)
-        .join(Rollout, Rollout.c.group_id == Candidate.c.group_id)
-        .join(Answer, (Answer.c.rollout_id == Rollout.c.id) & (Answer.c.candidate_id == Candidate.c.id))
-        .where(Candidate.c.id.in_(candidates))
-        .order_by(Rollout.c.id, Answer.c.position)
+        select(Candidates.c.id, Candidates.c.group_id, Rollouts.c.text, AnswerLinks.c.position)
+        .join(Rollouts, Rollouts.c.group_id == Candidates.c.group_id)
+        .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
+        .where(Candidates.c.id.in_(candidates), AnswerLinks.c.candidate_id == Candidates.c.id)
+        .order_by(Rollouts.c.id, AnswerLinks.c.position)
     )
     first: dict[int, Origin] = {}
     with store.read() as connection:
@@ -311,9 +219,9 @@ def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
 def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     """What a search asked first, without an answer to it; None before its first iteration is stored."""
     query = (
-        select(PromptGroup.c.id)
-        .where(PromptGroup.c.run_id == run, PromptGroup.c.problem_id == problem)
-        .order_by(PromptGroup.c.sequence)
+        select(PromptGroups.c.id)
+        .where(PromptGroups.c.run_id == run, PromptGroups.c.problem_id == problem)
+        .order_by(PromptGroups.c.sequence)
         .limit(1)
     )
     group = store.scalar(query)
@@ -324,66 +232,24 @@ def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     return Origin(system, user, "", 0)
 
 
-@dataclass(frozen=True)
-class CandidateLine:
-    """A distinct answer. iteration, policy_version are None for a seed, whose sequence is -1. values: what the scorer
-    measured, {} where that is the rewards; created: seconds since 1970, UTC"""
-
-    problem: str
-    candidate: int
-    iteration: int | None
-    sequence: int
-    island: int
-    generation: int
-    parent: int | None
-    policy_version: str | None
-    fitness: float
-    rewards: dict[str, float]
-    values: dict[str, float | None]
-    features: dict[str, float]
-    error: str | None
-    feedback: str
-    answer: str
-    created: float
+def candidates_table(store: Store, run_id: int) -> Iterator[dict[str, Any]]:
+    """Every distinct answer of a run by problem, oldest first. One query. iteration, policy_version are None for a
+    seed, whose sequence is -1; rewards, values: by objective, values what the scorer measured, {} where that is the
+    rewards; created: seconds since 1970, UTC."""
+    c = Candidates.c
+    columns = {
+        "problem": Problems.c.name, "candidate": c.id, "iteration": PromptGroups.c.iteration, "sequence": c.sequence,
+        "island": c.island, "generation": c.generation, "parent": c.parent_id,
+        "policy_version": PolicyVersions.c.version, "fitness": c.fitness, "rewards": c.rewards, "values": c.own_values,
+        "features": c.features, "error": c.error, "feedback": c.feedback, "answer": c.text, "created": c.created,
+    }  # fmt: skip
+    query = _with_versions(select(*columns.values(), Problems.c.objectives)).where(Problems.c.run_id == run_id)
+    for row in store.rows(query.order_by(Problems.c.index, c.id)):
+        *values, objectives = row
+        line = dict(zip(columns, values, strict=True))
+        yield line | {key: dict(zip(objectives, line[key] or (), strict=False)) for key in ("rewards", "values")}
 
 
-LINE_FIELDS = (
-    *("problem", "objectives", "candidate", "iteration", "sequence", "island", "generation", "parent"),
-    *("policy_version", "fitness", "rewards", "values", "features", "error", "feedback", "answer", "created"),
-)
-"""Of the query, in its order."""
-
-
-def candidates_table(store: Store, run_id: int) -> Iterator[CandidateLine]:
-    """By problem, oldest first. One query."""
-    query = (
-        select(
-            Problem.c.name,
-            Problem.c.objectives,
-            Candidate.c.id,
-            PromptGroup.c.iteration,
-            Candidate.c.sequence,
-            Candidate.c.island,
-            Candidate.c.generation,
-            Candidate.c.parent_id,
-            PolicyVersion.c.version,
-            Candidate.c.fitness,
-            Candidate.c.rewards,
-            Candidate.c.own_values,
-            Candidate.c.features,
-            Candidate.c.error,
-            Candidate.c.feedback,
-            Candidate.c.text,
-            Candidate.c.created,
-        )
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-        .where(Problem.c.run_id == run_id)
-        .order_by(Problem.c.index, Candidate.c.id)
-    )
-    for row in store.rows(query):
-        values = dict(zip(LINE_FIELDS, tuple(row), strict=True))
-        objectives = values.pop("objectives")
-        rewards, own = (dict(zip(objectives, values[key] or (), strict=False)) for key in ("rewards", "values"))
-        yield CandidateLine(**{**values, "rewards": rewards, "values": own})
+def _with_versions(query: Select[Any]) -> Select[Any]:
+    """A query of candidates with the tables of their problems, groups and policy versions."""
+    return with_groups(query).outerjoin(PolicyVersions, PolicyVersions.c.id == PromptGroups.c.policy_version_id)

@@ -1,18 +1,23 @@
-"""Comparisons: runs that share a name and a budget and differ in their arm and seed. All of them are planned in one
-transaction, so that a comparison which was killed at any moment knows every run it still owes."""
+"""Comparisons: runs that share a name and a budget and differ in arm and seed. Runs by name, removed and renamed.
+
+All runs of a comparison are planned in one transaction, so that one which was killed at any moment knows every run it
+still owes. Runs and comparisons are removed and renamed never while one of them is being written. The runs that `evo
+verify` made go with the run that they verify.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, or_, select
+from sqlalchemy import delete, func, insert, or_, select, text, update
 
 from islands.errors import RunExists, UnknownRun
 from islands.names import check_name, readable_name
-from islands.schema import Problem, Run
+from islands.schema import METADATA, Problems, Runs, of_runs
 from islands.store import Store
 from islands.types import RunRecord
 from problems.address import did_you_mean
@@ -47,12 +52,12 @@ def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command:
             )
             for run in runs
         ]  # fmt: skip
-        taken = select(Run.c.id).where(
-            or_(Run.c.name == fresh, Run.c.comparison == fresh, Run.c.name.in_([row["name"] for row in rows]))
+        taken = select(Runs.c.id).where(
+            or_(Runs.c.name == fresh, Runs.c.comparison == fresh, Runs.c.name.in_([row["name"] for row in rows]))
         )
         with store.begin() as tx:
             if tx.connection.execute(taken.limit(1)).first() is None:
-                tx.connection.execute(insert(Run), rows)
+                tx.connection.execute(insert(Runs), rows)
                 return fresh
         if name is not None:
             raise RunExists(f"{store.address} has something named {name} already; resume it, or choose another name")
@@ -61,7 +66,7 @@ def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command:
 
 def check_free(store: Store, name: str) -> str:
     """An unused name. Raises BadName if it is invalid, RunExists if a run or comparison has it."""
-    taken = select(Run.c.id).where(or_(Run.c.name == check_name(name), Run.c.comparison == name))
+    taken = select(Runs.c.id).where(or_(Runs.c.name == check_name(name), Runs.c.comparison == name))
     if store.scalar(taken.limit(1)) is not None:
         raise RunExists(
             f"{store.address} has something named {name} already; continue it with `evo resume {name}`, choose "
@@ -72,14 +77,14 @@ def check_free(store: Store, name: str) -> str:
 
 def comparison_names(store: Store) -> list[str]:
     """Every comparison, the last begun first."""
-    query = select(Run.c.comparison).where(Run.c.comparison.is_not(None)).group_by(Run.c.comparison)
-    return [str(name) for (name,) in store.rows(query.order_by(func.max(Run.c.id).desc()))]
+    query = select(Runs.c.comparison).where(Runs.c.comparison.is_not(None)).group_by(Runs.c.comparison)
+    return [str(name) for (name,) in store.rows(query.order_by(func.max(Runs.c.id).desc()))]
 
 
 def begun_run(store: Store, comparison: str) -> RunRecord | None:
     """A run of a comparison whose search has begun; None before the first."""
-    query = select(Run.c.name).join(Problem, Problem.c.run_id == Run.c.id).where(Run.c.comparison == comparison)
-    name = store.scalar(query.order_by(Run.c.id).limit(1))
+    query = select(Runs.c.name).join(Problems, Problems.c.run_id == Runs.c.id).where(Runs.c.comparison == comparison)
+    name = store.scalar(query.order_by(Runs.c.id).limit(1))
     return None if name is None else store.run(name)
 
 
@@ -102,3 +107,63 @@ def runs_named(store: Store, name: str) -> list[RunRecord]:
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     other = f"; it has {shown}" if names else "; it holds no runs yet"
     raise UnknownRun(f"{store.address} has no run named {name}{did_you_mean(name, names) or other}")
+
+
+_LOOKED_UP = {"candidates": "group_id", "migrations": "candidate_id", "prompt_groups": "policy_version_id"}
+"""Columns that a database searches for every deleted row, only to check foreign keys: they have an index while
+single runs are deleted."""
+
+
+def delete_runs(store: Store, runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Remove the runs and all their rows, in one transaction. Raises RunBusy, and removes none, if one of them is
+    being written.
+
+    A comparison is planned as a whole. If others of its runs stay, a run of it is emptied and waits, so that a resume
+    of the comparison searches it again; these runs are returned."""
+    chosen, comparisons = {run.id for run in runs}, {run.comparison for run in runs} - {None}
+    staying = {name for name in comparisons if {one.id for one in store.runs(comparison=name)} - chosen}
+    emptied = [run for run in runs if run.comparison in staying]
+    waiting = [run.id for run in emptied]
+    with ExitStack() as held:
+        leases = [held.enter_context(store.lease(run.id)) for run in runs]
+        with store.begin() as tx:
+            ids = [run.id for run in runs]
+            for name, column in _LOOKED_UP.items():
+                tx.connection.execute(text(f"CREATE INDEX housekeeping_{name} ON {name} ({column})"))
+            for table in reversed(METADATA.sorted_tables):  # what refers to a row goes before it
+                if table is not Runs:
+                    tx.connection.execute(delete(table).where(of_runs(table, ids)))
+            empty = dict(status="waiting", reason="", summary={}, updated=time.time())
+            tx.connection.execute(update(Runs).where(Runs.c.id.in_(waiting)).values(**empty))
+            tx.connection.execute(delete(Runs).where(Runs.c.id.in_(ids), Runs.c.id.not_in(waiting)))
+            for name in _LOOKED_UP:
+                tx.connection.execute(text(f"DROP INDEX housekeeping_{name}"))
+        for lease in leases:
+            if lease.run_id not in waiting:
+                store.forget(lease)  # the rows that named their owners are gone
+    return emptied
+
+
+def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
+    """Give a run, or a comparison with all its runs, another name. Raises BadName, RunExists, RunBusy; nothing is
+    changed then."""
+    check_free(store, name)
+    names = {run.name: run_name(name, run.arm or "", run.seed) if run.comparison else name for run in runs}
+    rivals = rivals_of(store, runs)
+    for rival in rivals:
+        names[rival.name] = check_free(
+            store, names[rival.verifies or ""] + rival.name.removeprefix(str(rival.verifies))
+        )
+    with ExitStack() as held:
+        for run in (*runs, *rivals):
+            held.enter_context(store.lease(run.id))
+        with store.begin() as tx:
+            for run in (*runs, *rivals):
+                values: dict[str, object] = {"name": names[run.name]}
+                if run.comparison is not None:
+                    values["comparison"] = name
+                if run.verifies is not None:
+                    values["config"] = {**run.config, "verifies": names[run.verifies]}
+                if run.summary:
+                    values["summary"] = {**run.summary, "run": values["name"]}
+                tx.connection.execute(update(Runs).where(Runs.c.id == run.id).values(**values))

@@ -16,15 +16,15 @@ from islands.errors import DatabaseUnavailable, NoRuns
 from problems.redaction import redact, remember
 
 SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
-SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 """Of paths that are SQLite databases, also before they exist."""
-BUSY_SECONDS = 30
+_BUSY_SECONDS = 30
 
 
 def parse_address(address: str) -> URL:
     """The URL, `postgresql://` and `postgres://` meaning psycopg, and a path a SQLite database. Raises
     DatabaseUnavailable in one line."""
-    plain = "://" not in address and (address.endswith(SUFFIXES) or Path(address).is_file())
+    plain = "://" not in address and (address.endswith(_SUFFIXES) or Path(address).is_file())
     try:
         url = URL.create("sqlite", database=address) if plain else make_url(address)
     except (ArgumentError, ValueError):
@@ -54,7 +54,7 @@ def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
     reason = str(getattr(error, "orig", None) or error).strip()
     reason = " ".join(reason.split()) or type(error).__name__
     if reason == "database is locked":
-        reason = f"another program has been writing to it for {BUSY_SECONDS} s"
+        reason = f"another program has been writing to it for {_BUSY_SECONDS} s"
     return DatabaseUnavailable(redact(f"{mask_url(url)}: {reason}"))
 
 
@@ -158,7 +158,7 @@ def _sqlite(path: Path, read_only: bool, begin: str) -> Engine:
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode={'ro' if read_only else 'rw'}{apart}",
             uri=True,
-            timeout=BUSY_SECONDS,
+            timeout=_BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
         )
@@ -180,6 +180,6 @@ def _sqlite(path: Path, read_only: bool, begin: str) -> Engine:
             connection.exec_driver_sql("PRAGMA busy_timeout=1000")  # the last words must not wait as long again
             raise
         if connection.info.pop("hurried", False):
-            connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
 
     return engine

@@ -33,10 +33,6 @@ class RunBusy(Exception):
     """Another live process writes to the run, or took it over from this one."""
 
 
-class BadCheckpoint(ValueError):
-    """A folder that is no whole checkpoint of OpenEvolve, or not one of this problem; one line."""
-
-
 def is_database_fault(error: Exception) -> bool:
     """Whether an exception is the database's or its driver's."""
     if "sqlalchemy" not in sys.modules:

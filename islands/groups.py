@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Column, Connection, Select, select, tuple_
+from sqlalchemy import Column, Connection, Row, Select, select, tuple_
 
-from islands.blobs import unpack, unpack_floats, unpack_ids
-from islands.history import COLUMNS, from_row
-from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
+from islands.blobs import ids_of, unpack, unpack_floats
+from islands.history import COLUMNS, PAGE, from_row, read_pages, read_summaries, summaries
+from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store
-from problems.types import Prompt, ScoredAnswer, ScoredGroup, ScoredRollout
-from problems.types import Rollout as RolloutRecord
+from islands.types import CandidateSummary
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
-PAGE = 100
-BATCH = 2000
+_BATCH = 2000
 
 
 def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[ScoredGroup]:
@@ -28,8 +27,8 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
     found: dict[int, ScoredGroup] = {}
     wanted = sorted(set(sequences))
     for start in range(0, len(wanted), PAGE):
-        page = _read_page(store, _groups(run_id).where(PromptGroup.c.sequence.in_(wanted[start : start + PAGE])))
-        found |= {group.sequence: group for _, group in page}
+        query = _groups(run_id).where(PromptGroups.c.sequence.in_(wanted[start : start + PAGE]))
+        found |= {group.sequence: group for _, group in read_pages(store, query, -1, None, _read)}
     missing = [sequence for sequence in wanted if sequence not in found]
     if missing:
         raise LookupError(f"there is no group {missing[0]}" + (f", nor {len(missing) - 1} others" * bool(missing[1:])))
@@ -38,9 +37,9 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
 
 def _groups(run_id: int) -> Select[Any]:
     return (
-        select(PromptGroup, PolicyVersion.c.version)
-        .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-        .where(PromptGroup.c.run_id == run_id)
+        select(PromptGroups, PolicyVersions.c.version)
+        .join(PolicyVersions, PolicyVersions.c.id == PromptGroups.c.policy_version_id)
+        .where(PromptGroups.c.run_id == run_id)
     )
 
 
@@ -52,37 +51,25 @@ def read_groups(
     A group comes back as it was added, with two differences: every answer names its candidate, and the text of a repeat
     is that of the candidate it repeats, which may be laid out differently.
     """
-    while True:
-        query = _groups(run_id).where(PromptGroup.c.sequence > after).order_by(PromptGroup.c.sequence).limit(PAGE)
-        if upto is not None:
-            query = query.where(PromptGroup.c.sequence <= upto)
-        page = _read_page(store, query)
-        yield from page
-        if len(page) < PAGE:
-            return
-        after = page[-1][1].sequence
+    return read_pages(store, _groups(run_id), after, upto, _read)
 
 
-def _read_page(store: Store, query: Select[Any]) -> list[tuple[int, ScoredGroup]]:
-    with store.read() as connection:
-        rows = connection.execute(query).all()
-        rollouts = _rollouts(connection, rows) if rows else {}
-        prompts = read_prompts(connection, [row.id for row in rows])
+def _read(connection: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, ScoredGroup]]:
+    rollouts, prompts = _rollouts(connection, rows), read_prompts(connection, [row.id for row in rows])
     return [(row.id, _group(row, prompts[row.id], rollouts.get(row.id, []))) for row in rows]
 
 
 def read_prompts(connection: Connection, groups: Sequence[int]) -> dict[int, list[str]]:
-    """Group id -> system message and request, the first two of its texts: a database that was upgraded to the first
-    schema has a third."""
-    return {id: json.loads(data)[:2] for id, data in _unpacked(connection, groups, PromptText.c.texts).items()}
+    """Group id -> system message and request."""
+    return {id: json.loads(data) for id, data in _unpacked(connection, groups, PromptTexts.c.texts).items()}
 
 
 def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]) -> dict[int, bytes]:
     """What a packed column of prompts holds, by group id."""
-    query = select(PromptText.c.group_id, PromptText.c.base, column.label("blob"))
-    packed = {row.group_id: row for row in connection.execute(query.where(PromptText.c.group_id.in_(groups)))}
+    query = select(PromptTexts.c.group_id, PromptTexts.c.base, column.label("blob"))
+    packed = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(groups)))}
     missing = {row.base for row in packed.values()} - packed.keys() - {None}
-    bases = {row.group_id: row for row in connection.execute(query.where(PromptText.c.group_id.in_(missing)))}
+    bases = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(missing)))}
     of = {id: unpack(row.blob) for id, row in (packed | bases).items() if row.base is None}
     return {id: of[id] if row.base is None else unpack(row.blob, of[row.base]) for id, row in packed.items()}
 
@@ -90,24 +77,24 @@ def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]
 def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
     """Rollouts with their answers, by group id."""
     ids = [row.id for row in groups]
-    prompts = {id: unpack_ids(ids) for id, ids in _unpacked(connection, ids, PromptText.c.token_ids).items()}
+    prompts = {id: ids_of(data) for id, data in _unpacked(connection, ids, PromptTexts.c.token_ids).items()}
     answers: dict[int, list[ScoredAnswer]] = {}
     links = (
-        select(Answer.c.rollout_id, Answer.c.seconds, Candidate.c.identity, *COLUMNS)
-        .join(Candidate, Candidate.c.id == Answer.c.candidate_id)
-        .join(Rollout, Rollout.c.id == Answer.c.rollout_id)
-        .where(Rollout.c.group_id.in_(ids))
-        .order_by(Answer.c.rollout_id, Answer.c.position)
+        select(AnswerLinks.c.rollout_id, AnswerLinks.c.seconds, Candidates.c.identity, *COLUMNS)
+        .join(Candidates, Candidates.c.id == AnswerLinks.c.candidate_id)
+        .join(Rollouts, Rollouts.c.id == AnswerLinks.c.rollout_id)
+        .where(Rollouts.c.group_id.in_(ids))
+        .order_by(AnswerLinks.c.rollout_id, AnswerLinks.c.position)
     )
     for rollout, seconds, identity, *columns in connection.execute(links):
         held = from_row(columns)
         answer = ScoredAnswer(held.text, bytes(identity), held.score, seconds, held.id)
         answers.setdefault(rollout, []).append(answer)
     found: dict[int, list[ScoredRollout]] = {}
-    samples = select(*Rollout.c).where(Rollout.c.group_id.in_(ids)).order_by(Rollout.c.group_id, Rollout.c.position)
+    samples = select(*Rollouts.c).where(Rollouts.c.group_id.in_(ids)).order_by(Rollouts.c.group_id, Rollouts.c.position)
     for row in connection.execute(samples):
-        record = RolloutRecord(
-            row.text, unpack_ids(row.token_ids), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
+        record = Rollout(
+            row.text, ids_of(unpack(row.token_ids)), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
         )
         scored = ScoredRollout(record, tuple(answers.get(row.id, ())), row.format_error)
         found.setdefault(row.group_id, []).append(scored)
@@ -142,7 +129,7 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
     Lists inside a rollout go by answer. `tokens` adds token ids and behaviour log-probabilities, which a trainer needs
     and which make most of the size.
     """
-    rows = store.rows(select(Problem.c.id, Problem.c.address).where(Problem.c.run_id == run_id))
+    rows = store.rows(select(Problems.c.id, Problems.c.address).where(Problems.c.run_id == run_id))
     addresses = {row.id: row.address for row in rows}
     for id, group in read_groups(store, run_id):
         yield {
@@ -187,46 +174,15 @@ def _export(scored: ScoredRollout, tokens: bool) -> dict[str, Any]:
     return exported
 
 
-class Child(NamedTuple):
-    """A candidate in a few numbers. parent: the candidate that its prompt showed, None where it showed none and of a
-    seed; inspirations: the others shown; sequence, iteration: of the group that gave it first, -1 of a seed."""
-
-    id: int
-    sequence: int
-    parent: int | None
-    inspirations: tuple[int, ...]
-    rewards: tuple[float, ...]
-    fitness: float
-    failed: bool
-    iteration: int
-
-
-def children(store: Store, problem_id: int, *, upto: int | None = None) -> Iterator[Child]:
+def children(store: Store, problem_id: int, *, upto: int | None = None) -> Iterator[CandidateSummary]:
     """Every distinct candidate of a problem in the order in which they were stored, up to the group `upto`."""
-    place = tuple_(Candidate.c.sequence, Candidate.c.id)
-    query = (
-        select(
-            Candidate.c.id,
-            Candidate.c.sequence,
-            Candidate.c.parent_id,
-            PromptGroup.c.inspirations,
-            Candidate.c.rewards,
-            Candidate.c.fitness,
-            Candidate.c.error,
-            PromptGroup.c.iteration,
-        )
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .where(Candidate.c.problem_id == problem_id)
-        .order_by(Candidate.c.sequence, Candidate.c.id)
-        .limit(BATCH)
-    )
+    place = (Candidates.c.sequence, Candidates.c.id)
+    fields = ("id", "sequence", "parent", "inspirations", "rewards", "fitness", "error", "iteration")
+    query = summaries(*fields).where(Candidates.c.problem_id == problem_id).order_by(*place).limit(_BATCH)
     if upto is not None:  # seeds have -1
-        query = query.where(Candidate.c.sequence <= upto)
-    page = store.rows(query)
+        query = query.where(Candidates.c.sequence <= upto)
+    page = read_summaries(store, query)
     while page:
-        for id, sequence, parent, beside, rewards, fitness, error, iteration in page:
-            inspirations = tuple(other for other in beside or () if other != parent)
-            at = -1 if iteration is None else iteration
-            yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None, at)
-        last = page[-1]
-        page = store.rows(query.where(place > (last.sequence, last.id))) if len(page) == BATCH else []
+        yield from page
+        rest = query.where(tuple_(*place) > (page[-1].sequence, page[-1].id))
+        page = read_summaries(store, rest) if len(page) == _BATCH else []

@@ -1,40 +1,80 @@
-"""What a population reads: its candidates by id, and its stored groups in commit order, which resuming replays."""
+"""Candidates by id or as a query names them, and the stored groups of a problem, which resuming replays."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Connection, Row, Select, bindparam, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, bindparam, func, select
 
-from islands.schema import Answer, Migration, PromptGroup, Rollout
-from islands.schema import Candidate as CandidateRow
+from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, Rollouts, head_of
 from islands.store import Store
-from islands.types import Candidate
+from islands.types import Candidate, CandidateSummary
 
-PAGE = 500
+_T = TypeVar("_T")
+
+PAGE = 100
+"""Groups that are read at once."""
 COLUMNS = (
-    CandidateRow.c.id,
-    CandidateRow.c.text,
-    CandidateRow.c.rewards,
-    CandidateRow.c.fitness,
-    CandidateRow.c.features,
-    CandidateRow.c.feedback,
-    CandidateRow.c.error,
-    CandidateRow.c.generation,
-    CandidateRow.c.island,
-    CandidateRow.c.parent_id,
-    CandidateRow.c.own_values,
+    Candidates.c.id,
+    Candidates.c.text,
+    Candidates.c.rewards,
+    Candidates.c.fitness,
+    Candidates.c.features,
+    Candidates.c.feedback,
+    Candidates.c.error,
+    Candidates.c.generation,
+    Candidates.c.island,
+    Candidates.c.parent_id,
+    Candidates.c.own_values,
 )
+
+
+_OF_CANDIDATES = ("id", "fitness", "rewards", "error", "text", "generation", "sequence")
+_READ: dict[str, ColumnElement[Any]] = {
+    **{name: Candidates.c[name] for name in _OF_CANDIDATES},
+    "values": Candidates.c.own_values,
+    "parent": Candidates.c.parent_id,
+    "inspirations": PromptGroups.c.inspirations,
+    "run": Problems.c.run_id,
+    "problem": Problems.c.index,
+    "iteration": func.coalesce(PromptGroups.c.iteration, -1),
+}
+"""The fields of a CandidateSummary."""
+
+
+def with_groups(query: Select[Any]) -> Select[Any]:
+    """A query of candidates with the tables of their problems and groups; a seed has no group."""
+    query = query.join_from(Candidates, Problems, Problems.c.id == Candidates.c.problem_id)
+    return query.outerjoin(PromptGroups, PromptGroups.c.id == Candidates.c.group_id)
+
+
+def summaries(*fields: str, head: int | None = None) -> Select[Any]:
+    """A query for `read_summaries`. head: characters to read of a text or an error, None for all"""
+    cut = ("text", "error") if head is not None else ()
+    read = [head_of(_READ[field], head or 0) if field in cut else _READ[field] for field in fields]
+    return with_groups(select(*(column.label(field) for column, field in zip(read, fields, strict=True))))
+
+
+def read_summaries(store: Store, query: Select[Any]) -> list[CandidateSummary]:
+    """The rows of a query that `summaries` made."""
+    return [summary_of(row) for row in store.rows(query)]
+
+
+def summary_of(row: Row[Any]) -> CandidateSummary:
+    """From a row of such a query."""
+    values = dict(row._mapping)
+    values |= {name: tuple(values[name] or ()) for name in ("rewards", "values", "inspirations") if name in values}
+    return CandidateSummary(**values)
 
 
 @cache
 def _by_ids(count: int) -> Select[Any]:
     """A query for `count` ids. One that expands its list at each execution costs half as much again."""
-    return select(*COLUMNS).where(CandidateRow.c.id.in_([bindparam(f"id{n}", type_=BigInteger) for n in range(count)]))
+    return select(*COLUMNS).where(Candidates.c.id.in_([bindparam(f"id{n}", type_=BigInteger) for n in range(count)]))
 
 
 def from_row(row: Sequence[Any]) -> Candidate:
@@ -50,7 +90,7 @@ class CandidateReader:
     Candidates of a transaction that has not ended are pinned: no other connection can see them yet.
     """
 
-    def __init__(self, store: Store, cache_bytes: int) -> None:
+    def __init__(self, store: Store, cache_bytes: int = 16 << 20) -> None:
         self._store = store
         self._room = cache_bytes
         self._cache: OrderedDict[int, Candidate] = OrderedDict()
@@ -120,15 +160,15 @@ class StoredGroup:
 
 
 _BORN = (
-    CandidateRow.c.id,
-    CandidateRow.c.identity,
-    CandidateRow.c.fitness,
-    CandidateRow.c.rewards,
-    CandidateRow.c.measures,
-    CandidateRow.c.generation,
-    CandidateRow.c.error,
-    CandidateRow.c.sequence,
-    CandidateRow.c.features,
+    Candidates.c.id,
+    Candidates.c.identity,
+    Candidates.c.fitness,
+    Candidates.c.rewards,
+    Candidates.c.measures,
+    Candidates.c.generation,
+    Candidates.c.error,
+    Candidates.c.sequence,
+    Candidates.c.features,
 )
 
 
@@ -136,63 +176,62 @@ def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
     """The rows of candidates that no group brought."""
     query = (
         select(*_BORN)
-        .where(CandidateRow.c.problem_id == problem_id, CandidateRow.c.sequence == -1)
-        .order_by(CandidateRow.c.id)
+        .where(Candidates.c.problem_id == problem_id, Candidates.c.sequence == -1)
+        .order_by(Candidates.c.id)
     )
     return list(store.rows(query))
 
 
-def texts(store: Store, ids: list[int]) -> list[str]:
-    """The texts of candidates, in the order of the ids."""
-    rows = store.rows(select(CandidateRow.c.id, CandidateRow.c.text).where(CandidateRow.c.id.in_(ids)))
-    found = {row.id: row.text for row in rows}
-    return [found[id] for id in ids]
-
-
 def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -> Iterator[StoredGroup]:
     """A problem's groups with after < sequence <= upto (None: all that are stored now), in order. Memory: one page."""
-    while page := _read(store, problem_id, after, upto):
-        yield from page
-        if len(page) < PAGE:
-            return
-        after = page[-1].sequence
+    query = select(PromptGroups.c.sequence, PromptGroups.c.island, PromptGroups.c.parent_id)
+
+    def read(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredGroup]:
+        groups = {row.sequence: StoredGroup(row.sequence, row.island, row.parent_id) for row in rows}
+        _fill(connection, problem_id, groups)
+        return list(groups.values())
+
+    return read_pages(store, query.where(PromptGroups.c.problem_id == problem_id), after, upto, read)
 
 
-def _read(store: Store, problem_id: int, after: int, upto: int | None) -> list[StoredGroup]:
-    query = (
-        select(PromptGroup.c.sequence, PromptGroup.c.island, PromptGroup.c.parent_id)
-        .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence > after)
-        .order_by(PromptGroup.c.sequence)
-        .limit(PAGE)
-    )
+def read_pages(
+    store: Store, query: Select[Any], after: int, upto: int | None,
+    read: Callable[[Connection, Sequence[Row[Any]]], list[_T]],
+) -> Iterator[_T]:  # fmt: skip
+    """What `read` makes of the groups that a query names, with after < sequence <= upto, in order, a page at a time."""
+    query = query.order_by(PromptGroups.c.sequence).limit(PAGE)
     if upto is not None:
-        query = query.where(PromptGroup.c.sequence <= upto)
-    with store.read() as connection:
-        groups = {row.sequence: StoredGroup(*row) for row in connection.execute(query)}
-        if groups:
-            _fill(connection, problem_id, groups, after, max(groups))
-    return list(groups.values())
+        query = query.where(PromptGroups.c.sequence <= upto)
+    while True:
+        with store.read() as connection:
+            rows = connection.execute(query.where(PromptGroups.c.sequence > after)).all()
+            page = read(connection, rows) if rows else []
+        yield from page
+        if len(rows) < PAGE:
+            return
+        after = rows[-1].sequence
 
 
-def _fill(connection: Connection, problem_id: int, groups: dict[int, StoredGroup], after: int, last: int) -> None:
+def _fill(connection: Connection, problem_id: int, groups: dict[int, StoredGroup]) -> None:
+    first, last = min(groups), max(groups)
     answers = (
-        select(PromptGroup.c.sequence, Answer.c.candidate_id)
-        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
-        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
-        .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence.between(after + 1, last))
-        .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
+        select(PromptGroups.c.sequence, AnswerLinks.c.candidate_id)
+        .join(Rollouts, Rollouts.c.group_id == PromptGroups.c.id)
+        .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
+        .where(PromptGroups.c.problem_id == problem_id, PromptGroups.c.sequence.between(first, last))
+        .order_by(PromptGroups.c.sequence, Rollouts.c.position, AnswerLinks.c.position)
     )
     for sequence, candidate in connection.execute(answers):
         groups[sequence].answers.append(candidate)
     born: Select[Any] = select(*_BORN).where(
-        CandidateRow.c.problem_id == problem_id, CandidateRow.c.sequence.between(max(0, after + 1), last)
+        Candidates.c.problem_id == problem_id, Candidates.c.sequence.between(first, last)
     )
-    for row in connection.execute(born.order_by(CandidateRow.c.id)):
+    for row in connection.execute(born.order_by(Candidates.c.id)):
         groups[row.sequence].born[row.id] = row
     moves = (
-        select(Migration.c.sequence, Migration.c.source, Migration.c.target, Migration.c.candidate_id)
-        .where(Migration.c.problem_id == problem_id, Migration.c.sequence.between(after + 1, last))
-        .order_by(Migration.c.id)
+        select(Migrations.c.sequence, Migrations.c.source, Migrations.c.target, Migrations.c.candidate_id)
+        .where(Migrations.c.problem_id == problem_id, Migrations.c.sequence.between(first, last))
+        .order_by(Migrations.c.id)
     )
     for at, source, target, migrant in connection.execute(moves):
         group = groups[at]

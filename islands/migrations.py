@@ -16,7 +16,7 @@ _VERSION_TABLE = """CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 )"""
 """The table as Alembic makes it."""
-BASE = "0013"
+BASE = "0014"
 """The schema of the first revision, the oldest that can be opened."""
 SCRIPTS = Path(__file__).parent / "alembic"
 
@@ -63,8 +63,8 @@ def _check_known(url: URL, revision: str | None) -> None:
         return
     if revision < BASE:
         raise DatabaseUnavailable(
-            f"{mask_url(url)}: its schema {revision} is too old for this version of evo; the evo of commit 883a8fdc "
-            "upgrades it (`evo runs upgrade`) and writes its runs to files (`evo export`)"
+            f"{mask_url(url)}: its schema {revision} is too old for this version of evo; the evo of commit 4445a27f "
+            "writes its runs to files (`evo export`)"
         )
     raise DatabaseUnavailable(
         f"{mask_url(url)}: its schema {revision} is newer than this version of evo, which knows {REVISION}; upgrade evo"

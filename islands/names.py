@@ -13,7 +13,7 @@ from problems.redaction import redact
 DEFAULT_DB = "sqlite:///evo.db"
 _FIRST = "amber brisk calm clear coral deep early fair fleet gold green keen late lively mild quiet red swift tall warm"
 _SECOND = "brook cedar cove dune elm fern field fjord grove heron isle lake marsh oak pine reef ridge river stone wave"
-MOST_CHARACTERS = 80
+_MOST_CHARACTERS = 80
 MARKUP = frozenset("@<>&[]{}\"'`\\")
 """Characters that mean something else in a command, a page or a terminal's markup."""
 _LOGIN = re.compile(r"(://[^:/@\s]*):[^@]*(?:@[^@/]*)*@")
@@ -30,14 +30,14 @@ def readable_name(attempt: int) -> str:
 def check_name(name: str) -> str:
     """The name of a run or comparison, if it is valid. Raises BadName, one line with the rules.
 
-    A name is written in commands, addresses, file names and pages: 1 to MOST_CHARACTERS characters, none of them a
+    A name is written in commands, addresses, file names and pages: 1 to _MOST_CHARACTERS characters, none of them a
     control or markup character or `@`, and no dash, space or slash at its beginning, no space or slash at its end.
     """
     wrong = ""
     if not name.strip():
         wrong = "is empty"
-    elif len(name) > MOST_CHARACTERS:
-        wrong = f"has {len(name)} characters, {MOST_CHARACTERS} at most"
+    elif len(name) > _MOST_CHARACTERS:
+        wrong = f"has {len(name)} characters, {_MOST_CHARACTERS} at most"
     elif name[0] in "-/ " or name[-1] in "/ ":
         wrong = "begins with a dash, a slash or a space, or ends with one of the last two"
     else:
@@ -48,7 +48,7 @@ def check_name(name: str) -> str:
             wrong = f"holds {bad!r}"
     if wrong:
         raise BadName(
-            f"{name[:MOST_CHARACTERS]!r} is no name for a run: it {wrong}; use letters, digits, dots, dashes and "
+            f"{name[:_MOST_CHARACTERS]!r} is no name for a run: it {wrong}; use letters, digits, dots, dashes and "
             "underscores"
         )
     return name

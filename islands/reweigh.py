@@ -17,19 +17,19 @@ from sqlalchemy import JSON, ColumnElement, Connection, Select, Table, Text, cas
 from sqlalchemy.types import NullType
 
 from islands.population.sums import fitness_bin, is_better
-from islands.schema import METADATA, Answer, Candidate, Problem, PromptGroup, Rollout, Run, of_runs
+from islands.schema import METADATA, AnswerLinks, Candidates, Problems, PromptGroups, Rollouts, Runs, of_runs
 from islands.store import Store
 from islands.types import ProblemRecord, Reweighed, RunRecord
 from problems import temp_dirs
 from problems.address import name_few
-from problems.contract import Problem as Contract
+from problems.contract import Problem
 from problems.objectives import Objective
 from problems.weights import order_weights, weigh_objectives, weighted_mean, write_weights
 
-BATCH = 2000
+_BATCH = 2000
 _SAME = 1e-12
 """Means of the same numbers in another order differ by a smaller share."""
-Find = Callable[[ProblemRecord], Contract | None]
+Find = Callable[[ProblemRecord], Problem | None]
 """The problem of a record, None if it cannot be looked up."""
 
 
@@ -119,7 +119,7 @@ def _insert(table: Table) -> str:
 
 
 def _batches(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
-    yield from connection.execute(query.execution_options(yield_per=BATCH)).partitions()
+    yield from connection.execute(query.execution_options(yield_per=_BATCH)).partitions()
 
 
 def _derive(
@@ -127,7 +127,7 @@ def _derive(
     find: Find, derived: _Derived,
 ) -> None:  # fmt: skip
     """Judge the answers to one problem in the order in which they were stored."""
-    c = Candidate.c
+    c = Candidates.c
     query = select(c.id, c.sequence, c.group_id, c.rewards, c.fitness, c.error).where(c.problem_id == record.id)
     asked: tuple[float, ...] | None = None
     own, same, its_own = _own_weights(record.metrics), True, True
@@ -182,11 +182,11 @@ def _own_weights(objectives: Sequence[Objective]) -> tuple[float, ...] | None:
 
 
 def _count_better(connection: Connection, runs: Sequence[int], derived: _Derived) -> None:
-    g = PromptGroup.c
+    g = PromptGroups.c
     query = (
-        select(g.id, g.parent_id, Answer.c.candidate_id)
-        .join(Rollout, Rollout.c.group_id == g.id)
-        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+        select(g.id, g.parent_id, AnswerLinks.c.candidate_id)
+        .join(Rollouts, Rollouts.c.group_id == g.id)
+        .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
         .where(g.run_id.in_(runs), g.parent_id.is_not(None))
     )
     for rows in _batches(connection, query):
@@ -223,4 +223,4 @@ def _changes(
     def answer(row: dict[str, Any]) -> dict[str, Any]:
         return row | {"fitness": derived.judged[row["id"]].fitness}
 
-    return {Run: run, Problem: problem, PromptGroup: group, Candidate: answer}
+    return {Runs: run, Problems: problem, PromptGroups: group, Candidates: answer}

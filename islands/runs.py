@@ -14,18 +14,18 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, case, cast, func, select
 
-from islands.history import COLUMNS, from_row, texts
+from islands.history import COLUMNS, CandidateReader, from_row
 from islands.schema import (
-    Candidate,
-    Migration,
-    Problem,
-    PromptGroup,
-    Rollout,
-    Run,
+    Candidates,
+    Migrations,
+    Problems,
+    PromptGroups,
+    Rollouts,
+    Runs,
+    ScorerChanges,
 )
 from islands.store import Store, problem_record
-from islands.types import Candidate as CandidateRecord
-from islands.types import OperatorCount, ParentKind, ProblemRecord, RunRecord, Totals
+from islands.types import Candidate, OperatorCount, ParentKind, ProblemRecord, RunRecord, Totals
 from problems.objectives import Reward, Value, value_of
 
 BEFORE_SEEDS = -2
@@ -45,8 +45,8 @@ class RunState:
 
 def run_states(store: Store, name: str) -> list[RunState]:
     """The runs of the comparison `name`, else the run of that name, oldest first; empty without either."""
-    query = select(Run.c.id, Run.c.name, Run.c.status, Run.c.updated, Run.c.owner).order_by(Run.c.id)
-    rows = store.rows(query.where(Run.c.comparison == name)) or store.rows(query.where(Run.c.name == name))
+    query = select(Runs.c.id, Runs.c.name, Runs.c.status, Runs.c.updated, Runs.c.owner).order_by(Runs.c.id)
+    rows = store.rows(query.where(Runs.c.comparison == name)) or store.rows(query.where(Runs.c.name == name))
     lost = store.lost_runs({row.id: row.owner for row in rows if row.status == "running"})
     return [
         RunState(row.id, row.name, "interrupted" if row.id in lost else row.status, row.updated, row.id in lost)
@@ -57,8 +57,8 @@ def run_states(store: Store, name: str) -> list[RunState]:
 def run_details(connection: Connection, runs: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Run id -> what may change of its record; asked for runs that moved alone, since summaries and configurations of
     large runs are long."""
-    columns = (Run.c.reason, Run.c.summary, Run.c.config, Run.c.created, Run.c.updated)
-    rows = connection.execute(select(Run.c.id, *columns).where(Run.c.id.in_(runs))) if runs else ()
+    columns = (Runs.c.reason, Runs.c.summary, Runs.c.config, Runs.c.created, Runs.c.updated)
+    rows = connection.execute(select(Runs.c.id, *columns).where(Runs.c.id.in_(runs))) if runs else ()
     return {
         id: dict(zip(("reason", "summary", "config", "created", "updated"), rest, strict=True)) for id, *rest in rows
     }
@@ -109,26 +109,26 @@ def overview(store: Store, *, rivals: bool = False) -> list[RunOverview]:
 
 
 def _overview(store: Store, rivals: bool) -> list[RunOverview]:
-    g = PromptGroup.c
+    g = PromptGroups.c
     sums = select(g.problem_id, func.count(), func.sum(g.tokens), func.sum(g.cost)).group_by(g.problem_id)
     spent = {problem: (groups, int(tokens), float(cost)) for problem, groups, tokens, cost in store.rows(sums)}
     rises: dict[int, list[tuple[int, Reward, Any]]] = {}
-    better = select(g.problem_id, g.iteration, g.best_fitness, Candidate.c.own_values).where(g.best.is_not(None))
-    better = better.outerjoin(Candidate, Candidate.c.id == g.best).order_by(g.sequence)
+    better = select(g.problem_id, g.iteration, g.best_fitness, Candidates.c.own_values).where(g.best.is_not(None))
+    better = better.outerjoin(Candidates, Candidates.c.id == g.best).order_by(g.sequence)
     for problem, iteration, fitness, own in store.rows(better):
         rises.setdefault(problem, []).append((iteration + 1, fitness, own))
-    measured = select(Problem.c.id, Candidate.c.own_values).join(Candidate, Candidate.c.id == Problem.c.best)
+    measured = select(Problems.c.id, Candidates.c.own_values).join(Candidates, Candidates.c.id == Problems.c.best)
     own_of = {problem: own for problem, own in store.rows(measured)}
     searches: dict[int, list[SearchOverview]] = {}
-    for row in store.rows(select(Problem).order_by(Problem.c.index)):
+    for row in store.rows(select(Problems).order_by(Problems.c.index)):
         record = problem_record(row)
         valued = [(at, value_of(record.metrics, *rest).number) for at, *rest in rises.get(row.id, ())]
         risen = tuple((at, number) for at, number in valued if number is not None)
         best = value_of(record.metrics, record.best_fitness, own_of.get(row.id) or ())
         line = SearchOverview(record, *spent.get(row.id, (0, 0, 0.0)), risen, best)
         searches.setdefault(row.run_id, []).append(line)
-    of_candidates = select(Problem.c.run_id, func.count()).join(Candidate, Candidate.c.problem_id == Problem.c.id)
-    candidates = {run: count for run, count in store.rows(of_candidates.group_by(Problem.c.run_id))}
+    of_candidates = select(Problems.c.run_id, func.count()).join(Candidates, Candidates.c.problem_id == Problems.c.id)
+    candidates = {run: count for run, count in store.rows(of_candidates.group_by(Problems.c.run_id))}
     runs = [run for run in store.runs() if rivals or run.verifies is None]
     return [RunOverview(run, tuple(searches.get(run.id, ())), candidates.get(run.id, 0)) for run in runs]
 
@@ -137,14 +137,14 @@ def by_comparison(lines: Sequence[RunOverview]) -> dict[str, list[RunOverview]]:
     """The runs of each comparison, and each other run alone, by name, the newest first. lines: the oldest first"""
     found: dict[str, list[RunOverview]] = {}
     for line in reversed(lines):
-        found.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
+        found.setdefault(line.run.listed_name, []).insert(0, line)
     return found
 
 
-def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord | None]]:
+def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | None]]:
     """Each problem by index with its fittest valid candidate, None if it has none. Raises LookupError if a damaged
     database lacks a problem's best candidate."""
-    query = select(*COLUMNS).join(Problem, Problem.c.best == Candidate.c.id).where(Problem.c.run_id == run_id)
+    query = select(*COLUMNS).join(Problems, Problems.c.best == Candidates.c.id).where(Problems.c.run_id == run_id)
     with store.read():
         problems, fittest = store.problems(run_id), {row.id: from_row(row) for row in store.rows(query)}
     for problem in problems:
@@ -155,15 +155,15 @@ def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord
 
 def newest_sequence(connection: Connection, run: int) -> int:
     """The last committed group; -1 before the first."""
-    newest = connection.execute(select(func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run)).scalar()
+    newest = connection.execute(select(func.max(PromptGroups.c.sequence)).where(PromptGroups.c.run_id == run)).scalar()
     return -1 if newest is None else int(newest)
 
 
 def group_count(store: Store, run_id: int, upto: int | None = None) -> tuple[int, int]:
     """How many groups a run has, up to the sequence `upto`, and the sequence of the last; (0, -1) for none."""
-    query = select(func.count(), func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run_id)
+    query = select(func.count(), func.max(PromptGroups.c.sequence)).where(PromptGroups.c.run_id == run_id)
     if upto is not None:
-        query = query.where(PromptGroup.c.sequence <= upto)
+        query = query.where(PromptGroups.c.sequence <= upto)
     groups, last = store.rows(query)[0]
     return int(groups), -1 if last is None else int(last)
 
@@ -197,30 +197,30 @@ class RunCourse:
 
 def course_between(connection: Connection, run: int, after: int, upto: int) -> RunCourse:
     """A run's course over the sequences in (after, upto], with the seeds if after is BEFORE_SEEDS."""
-    counted = select(PromptGroup.c.problem_id, func.count()).where(*_range(run, after, upto))
-    groups = {problem: n for problem, n in connection.execute(counted.group_by(PromptGroup.c.problem_id))}
-    place = (PromptGroup.c.run_id == Problem.c.run_id) & (PromptGroup.c.sequence == Problem.c.solved_sequence)
-    at = select(Problem.c.id, PromptGroup.c.iteration).outerjoin(PromptGroup, place).where(
-        Problem.c.run_id == run, Problem.c.solved_sequence > after, Problem.c.solved_sequence <= upto
+    counted = select(PromptGroups.c.problem_id, func.count()).where(*_range(run, after, upto))
+    groups = {problem: n for problem, n in connection.execute(counted.group_by(PromptGroups.c.problem_id))}
+    place = (PromptGroups.c.run_id == Problems.c.run_id) & (PromptGroups.c.sequence == Problems.c.solved_sequence)
+    at = select(Problems.c.id, PromptGroups.c.iteration).outerjoin(PromptGroups, place).where(
+        Problems.c.run_id == run, Problems.c.solved_sequence > after, Problems.c.solved_sequence <= upto
     )  # fmt: skip
     solved = {problem: 0 if iteration is None else iteration + 1 for problem, iteration in connection.execute(at)}
     improvements: dict[int, list[Improvement]] = {}
     if after == BEFORE_SEEDS:
         seeds = (
-            select(Candidate.c.problem_id, Candidate.c.id, Candidate.c.fitness, Candidate.c.own_values)
-            .join(Problem, Problem.c.id == Candidate.c.problem_id)
-            .where(Problem.c.run_id == run, Candidate.c.sequence == -1, Candidate.c.error.is_(None))
+            select(Candidates.c.problem_id, Candidates.c.id, Candidates.c.fitness, Candidates.c.own_values)
+            .join(Problems, Problems.c.id == Candidates.c.problem_id)
+            .where(Problems.c.run_id == run, Candidates.c.sequence == -1, Candidates.c.error.is_(None))
         )
-        for problem, id, fitness, own in connection.execute(seeds.order_by(Candidate.c.id)):
+        for problem, id, fitness, own in connection.execute(seeds.order_by(Candidates.c.id)):
             if problem not in improvements or fitness > improvements[problem][0].fitness:
                 improvements[problem] = [Improvement(problem, -1, -1, fitness, id, None, tuple(own or ()))]
     rises = select(
-        PromptGroup.c.problem_id, PromptGroup.c.iteration, PromptGroup.c.sequence, PromptGroup.c.best_fitness,
-        PromptGroup.c.best, PromptGroup.c.created, Candidate.c.own_values,
-    ).outerjoin(Candidate, Candidate.c.id == PromptGroup.c.best)  # fmt: skip
-    rises = rises.where(*_range(run, after, upto), PromptGroup.c.best.is_not(None))
+        PromptGroups.c.problem_id, PromptGroups.c.iteration, PromptGroups.c.sequence, PromptGroups.c.best_fitness,
+        PromptGroups.c.best, PromptGroups.c.created, Candidates.c.own_values,
+    ).outerjoin(Candidates, Candidates.c.id == PromptGroups.c.best)  # fmt: skip
+    rises = rises.where(*_range(run, after, upto), PromptGroups.c.best.is_not(None))
     for problem, iteration, sequence, fitness, id, created, own in connection.execute(
-        rises.order_by(PromptGroup.c.sequence)
+        rises.order_by(PromptGroups.c.sequence)
     ):
         rise = Improvement(problem, iteration, sequence, fitness, id, created, tuple(own or ()))
         improvements.setdefault(problem, []).append(rise)
@@ -234,12 +234,12 @@ def course_of(store: Store, run: int) -> RunCourse:
 
 
 def _range(run: int, after: int, upto: int) -> list[Any]:
-    return [PromptGroup.c.run_id == run, PromptGroup.c.sequence > after, PromptGroup.c.sequence <= upto]
+    return [PromptGroups.c.run_id == run, PromptGroups.c.sequence > after, PromptGroups.c.sequence <= upto]
 
 
 def spending(connection: Connection, run: int, after: int, upto: int, unit: str) -> list[tuple[int, float]]:
     """(sequence, what the group took) over the sequences in (after, upto], in order. unit: answers, tokens or cost"""
-    g = PromptGroup.c
+    g = PromptGroups.c
     took = {"answers": g.given + g.missing, "tokens": g.tokens, "cost": g.cost}[unit]
     query = select(g.sequence, took).where(*_range(run, after, upto)).order_by(g.sequence)
     return [(sequence, float(value)) for sequence, value in connection.execute(query)]
@@ -247,8 +247,8 @@ def spending(connection: Connection, run: int, after: int, upto: int, unit: str)
 
 def failed_problems(connection: Connection, runs: Sequence[int]) -> list[tuple[int, int, str]]:
     """(run id, problem id, what stopped it)."""
-    query = select(Problem.c.run_id, Problem.c.id, Problem.c.message)
-    found = connection.execute(query.where(Problem.c.run_id.in_(runs), Problem.c.status == "failed"))
+    query = select(Problems.c.run_id, Problems.c.id, Problems.c.message)
+    found = connection.execute(query.where(Problems.c.run_id.in_(runs), Problems.c.status == "failed"))
     return [(run, problem, message) for run, problem, message in found]
 
 
@@ -278,9 +278,9 @@ class RunProgress:
 def run_progress(store: Store, run_id: int) -> RunProgress:
     """Where a resume begins."""
     by_problem = (
-        select(PromptGroup.c.problem_id, func.count(), func.max(PromptGroup.c.iteration))
-        .where(PromptGroup.c.run_id == run_id)
-        .group_by(PromptGroup.c.problem_id)
+        select(PromptGroups.c.problem_id, func.count(), func.max(PromptGroups.c.iteration))
+        .where(PromptGroups.c.run_id == run_id)
+        .group_by(PromptGroups.c.problem_id)
     )
     problems, solved = {}, course_of(store, run_id).solved
     counts = {problem: (n, newest) for problem, n, newest in store.rows(by_problem)}
@@ -288,7 +288,7 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
         n, newest = counts.get(problem.id, (0, -1))
         missing = set(range(newest + 1))
         if n <= newest:
-            there = select(PromptGroup.c.iteration).where(PromptGroup.c.problem_id == problem.id)
+            there = select(PromptGroups.c.iteration).where(PromptGroups.c.problem_id == problem.id)
             missing -= {iteration for (iteration,) in store.rows(there)}
         gaps = tuple(sorted(missing)) if n <= newest else ()
         problems[problem.id] = ProblemProgress(n, newest + 1, solved.get(problem.id), gaps)
@@ -299,19 +299,18 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
 def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int, int, int, ParentKind, int, int]]:
     """(sequence, problem id, operator, parent shown, answers that repeat, answers) in order of sequence: of each
     problem, operator and kind of parent the last `last` groups."""
+    g = PromptGroups.c
     shown = case(
-        (PromptGroup.c.parent_id.is_(None), ParentKind.NOTHING.value),
-        (Candidate.c.group_id.is_(None), ParentKind.SEED.value),
+        (g.parent_id.is_(None), ParentKind.NOTHING.value),
+        (Candidates.c.group_id.is_(None), ParentKind.SEED.value),
         else_=ParentKind.ANSWER.value,
     )
-    place = func.row_number().over(
-        partition_by=(PromptGroup.c.problem_id, PromptGroup.c.operator, shown), order_by=PromptGroup.c.sequence.desc()
-    )
-    columns = (PromptGroup.c.sequence, PromptGroup.c.problem_id, PromptGroup.c.operator)
+    place = func.row_number().over(partition_by=(g.problem_id, g.operator, shown), order_by=g.sequence.desc())
+    columns = (g.sequence, g.problem_id, g.operator)
     placed = (
-        select(*columns, shown.label("shown"), PromptGroup.c.repeats, PromptGroup.c.given, place.label("place"))
-        .outerjoin(Candidate, Candidate.c.id == PromptGroup.c.parent_id)
-        .where(PromptGroup.c.run_id == run_id)
+        select(*columns, shown.label("shown"), g.repeats, g.given, place.label("place"))
+        .outerjoin(Candidates, Candidates.c.id == g.parent_id)
+        .where(g.run_id == run_id)
         .subquery()
     )
     query = select(*[column for column in placed.c if column.name != "place"]).where(placed.c.place <= last)
@@ -323,7 +322,7 @@ def read_totals(connection: Connection, runs: Sequence[int]) -> dict[int, Totals
     """Run id -> its totals, for each of these runs: of its groups, and of replies that no group holds, as the run last
     reported them."""
     found = {run: Totals() for run in runs}
-    g = PromptGroup.c
+    g = PromptGroups.c
     summed = (g.given, g.missing, g.repeats, g.tokens, g.prompt_tokens, g.cost, g.sampling_seconds, g.scored_seconds)
     sums = (
         select(g.run_id, func.count(), *(func.sum(each) for each in summed))
@@ -342,15 +341,15 @@ def read_totals(connection: Connection, runs: Sequence[int]) -> dict[int, Totals
         for kind, count in json.loads(of_group).items():
             found[run].errors[kind] += count * groups
     copied = (
-        select(Problem.c.run_id, Migration.c.problem_id, Migration.c.sequence)
-        .join(Problem, Problem.c.id == Migration.c.problem_id)
-        .where(Problem.c.run_id.in_(runs), Migration.c.candidate_id.is_not(None))
+        select(Problems.c.run_id, Migrations.c.problem_id, Migrations.c.sequence)
+        .join(Problems, Problems.c.id == Migrations.c.problem_id)
+        .where(Problems.c.run_id.in_(runs), Migrations.c.candidate_id.is_not(None))
         .distinct()
         .subquery()
     )
     for run, migrations in connection.execute(select(copied.c.run_id, func.count()).group_by(copied.c.run_id)):
         found[run].migrations = migrations
-    for run, summary in connection.execute(select(Run.c.id, Run.c.summary).where(Run.c.id.in_(runs))):
+    for run, summary in connection.execute(select(Runs.c.id, Runs.c.summary).where(Runs.c.id.in_(runs))):
         for name in ("tokens", "prompt_tokens", "cost"):
             lost = summary.get(f"lost_{name}", 0)
             vars(found[run])[name] += lost if isinstance(lost, int | float) else 0
@@ -371,7 +370,7 @@ def current_summary(store: Store, run: RunRecord) -> dict[str, Any]:
 
 
 def _counted() -> list[Any]:
-    g = PromptGroup.c
+    g = PromptGroups.c
     summed = (g.given, g.better, g.copies, g.repeats, g.compared, g.kept)
     return [g.operator, g.parent_bin, *(func.sum(each) for each in summed)]
 
@@ -386,13 +385,13 @@ def _count(row: Sequence[Any]) -> OperatorCount:
 
 def counts_by_problem(store: Store, run_id: int) -> list[tuple[int, OperatorCount]]:
     """(the problem's index in its run, count) of each of the run's problems, operators and bins."""
-    g = PromptGroup.c
+    g = PromptGroups.c
     query = (
-        select(Problem.c.index, *_counted())
-        .join(Problem, Problem.c.id == g.problem_id)
+        select(Problems.c.index, *_counted())
+        .join(Problems, Problems.c.id == g.problem_id)
         .where(g.run_id == run_id, g.given > 0)
-        .group_by(Problem.c.index, g.operator, g.parent_bin)
-        .order_by(Problem.c.index, g.operator, g.parent_bin)
+        .group_by(Problems.c.index, g.operator, g.parent_bin)
+        .order_by(Problems.c.index, g.operator, g.parent_bin)
     )
     return [(row[0], _count(tuple(row)[1:])) for row in store.rows(query)]
 
@@ -400,10 +399,10 @@ def counts_by_problem(store: Store, run_id: int) -> list[tuple[int, OperatorCoun
 def format_errors(store: Store, run_id: int) -> dict[str, int]:
     """How many rollouts could not be read in full, by reason."""
     query = (
-        select(Rollout.c.format_error, func.count())
-        .join(PromptGroup, PromptGroup.c.id == Rollout.c.group_id)
-        .where(PromptGroup.c.run_id == run_id, Rollout.c.format_error.is_not(None))
-        .group_by(Rollout.c.format_error)
+        select(Rollouts.c.format_error, func.count())
+        .join(PromptGroups, PromptGroups.c.id == Rollouts.c.group_id)
+        .where(PromptGroups.c.run_id == run_id, Rollouts.c.format_error.is_not(None))
+        .group_by(Rollouts.c.format_error)
     )
     return {str(reason): count for reason, count in store.rows(query)}
 
@@ -429,11 +428,11 @@ def read_archives(connection: Connection, archives: Archives) -> None:
     """Read the archives of these problems."""
     ids = list(archives)
     for start in range(0, len(ids), IDS_AT_ONCE):
-        query = select(PromptGroup.c.problem_id, PromptGroup.c.cells).where(
-            PromptGroup.c.problem_id.in_(ids[start : start + IDS_AT_ONCE]),
-            PromptGroup.c.cells.is_not(None),
+        query = select(PromptGroups.c.problem_id, PromptGroups.c.cells).where(
+            PromptGroups.c.problem_id.in_(ids[start : start + IDS_AT_ONCE]),
+            PromptGroups.c.cells.is_not(None),
         )
-        for problem, cells in connection.execute(query.order_by(PromptGroup.c.sequence)):
+        for problem, cells in connection.execute(query.order_by(PromptGroups.c.sequence)):
             for island, cell, candidate in cells:
                 if candidate is None:
                     archives[problem].pop((island, cell), None)
@@ -449,9 +448,9 @@ def elites(store: Store, problems: Sequence[int]) -> Iterator[EliteRecord]:
         read_archives(connection, archives)
         held = sorted({candidate for cells in archives.values() for candidate in cells.values()})
         for start in range(0, len(held), IDS_AT_ONCE):
-            query = select(Candidate.c.id, Candidate.c.fitness, Candidate.c.rewards)
+            query = select(Candidates.c.id, Candidates.c.fitness, Candidates.c.rewards)
             for id, fitness, rewards in connection.execute(
-                query.where(Candidate.c.id.in_(held[start : start + IDS_AT_ONCE]))
+                query.where(Candidates.c.id.in_(held[start : start + IDS_AT_ONCE]))
             ):
                 scores[id] = (fitness, tuple(rewards))
     for problem in sorted(archives):
@@ -462,4 +461,23 @@ def elites(store: Store, problems: Sequence[int]) -> Iterator[EliteRecord]:
 def archived_texts(store: Store, problems: Sequence[int], most: int = 100) -> list[str]:
     """The distinct answers in the archives of these problems, the fittest first."""
     fitness = {elite.candidate: elite.fitness for elite in elites(store, problems)}
-    return texts(store, sorted(fitness, key=lambda id: (-fitness[id], id))[:most])
+    fittest = sorted(fitness, key=lambda id: (-fitness[id], id))[:most]
+    return [candidate.text for candidate in CandidateReader(store, 0).fetch(fittest)]
+
+
+@dataclass(frozen=True)
+class ScorerChange:
+    """A scorer that had changed between a run and its resume. before: its fingerprint, None if it was not known;
+    created: seconds since 1970."""
+
+    problem: str
+    before: str | None
+    after: str
+    created: float
+
+
+def scorer_changes(store: Store, run_id: int) -> list[ScorerChange]:
+    """Every change on record, oldest first."""
+    c = ScorerChanges.c
+    query = select(Problems.c.name, c.before, c.after, c.created).join(Problems, Problems.c.id == c.problem_id)
+    return [ScorerChange(*row) for row in store.rows(query.where(Problems.c.run_id == run_id).order_by(c.id))]

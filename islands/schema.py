@@ -29,10 +29,13 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    cast,
+    func,
     select,
+    type_coerce,
 )
 
-REVISION = "0013"
+REVISION = "0014"
 """Of these tables (islands.migrations)."""
 METADATA = MetaData()
 ESCAPED = "\ue000"
@@ -41,7 +44,8 @@ ESCAPED = "\ue000"
 
 class ModelText(TypeDecorator[str]):
     """Text that a model may have written: NUL characters, which PostgreSQL refuses, and lone surrogates, which UTF-8
-    has no form for, are kept exactly. Everything else is stored as it is."""
+    has no form for, are kept exactly. Everything else is stored as it is. Of a text that was cut (head_of), the last
+    escape may be left out."""
 
     impl = Text
     cache_ok = True
@@ -60,7 +64,12 @@ class ModelText(TypeDecorator[str]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         if value is None or not value.startswith(ESCAPED):
             return value
-        return value[1:].encode("ascii").decode("unicode_escape")
+        return value[1:].encode("ascii", "ignore").decode("unicode_escape", "ignore")
+
+
+def head_of(column: ColumnElement[str], most: int) -> ColumnElement[str]:
+    """The first characters of a column of ModelText."""
+    return type_coerce(func.substr(cast(column, Text), 1, most), ModelText)
 
 
 BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER
@@ -76,7 +85,7 @@ def column(name: str, *parts: Any, nullable: bool = False, **options: Any) -> Co
     return Column(name, *parts, nullable=nullable, **options)
 
 
-Run = define(
+Runs = define(
     "runs",
     "A search, a training or an evaluation. Runs of one comparison share its name and differ in their arm.",
     column("id", BigId, primary_key=True),
@@ -95,7 +104,7 @@ Run = define(
     column("owner", String(400), nullable=True),  # the writer that holds the run (islands.lock)
 )
 
-Problem = define(
+Problems = define(
     "problems",
     "A problem of a run. best and best_fitness are of its fittest valid candidate, the seeds included.",
     column("id", BigId, primary_key=True),
@@ -117,31 +126,28 @@ Problem = define(
     UniqueConstraint("run_id", "index"),
 )
 
-ScorerChange = define(
+ScorerChanges = define(
     "scorer_changes",
     "A problem whose scorer or data had changed when its run was resumed.",
     column("id", BigId, primary_key=True),
     column("problem_id", BigId, ForeignKey("problems.id")),
     column("before", String(64), nullable=True),
     column("after", String(64)),
-    column("rescored", Boolean),
     column("created", Double),
     Index("ix_scorer_changes_problem", "problem_id"),
 )
 
-PolicyVersion = define(
+PolicyVersions = define(
     "policy_versions",
-    "What produced a rollout: weights at an address, trained from a parent version or given from outside.",
+    "What produced a rollout.",
     column("id", BigId, primary_key=True),
     column("run_id", BigId, ForeignKey("runs.id")),
     column("version", String(400)),
-    column("address", ModelText),
-    column("parent_id", BigId, ForeignKey("policy_versions.id"), nullable=True),
     column("created", Double),
     UniqueConstraint("run_id", "version"),
 )
 
-PromptGroup = define(
+PromptGroups = define(
     "prompt_groups",
     "G rollouts of one prompt. `sequence` is the commit order within the run, `iteration` the place within the "
     "problem; parent and inspirations are candidate ids; operator is a place in the run's policies. `answers` were "
@@ -164,11 +170,11 @@ PromptGroup = define(
     column("stream", BigInteger),
     column("seed", BigInteger),
     column("temperature", Double),
-    column("top_p", Double, server_default="1"),
+    column("top_p", Double),
     column("sampling_seconds", Double),
     column("scoring_seconds", Double),
     column("created", Double),
-    # the sums, with defaults for databases that had none
+    # the sums, which are written once the answers are placed
     column("given", BigInteger, server_default="0"),
     column("born", BigInteger, server_default="0"),
     column("repeats", BigInteger, server_default="0"),
@@ -190,7 +196,7 @@ PromptGroup = define(
     Index("ix_prompt_groups_problem", "problem_id", "sequence"),
 )
 
-PromptText = define(
+PromptTexts = define(
     "prompts",
     "The prompt of a group: a compressed JSON list of its system message and request; and its token ids (P,), "
     "compressed. base: the group on whose texts and ids these were packed (islands.blobs.pack); its own have no base.",
@@ -200,7 +206,7 @@ PromptText = define(
     column("token_ids", LargeBinary),
 )
 
-Rollout = define(
+Rollouts = define(
     "rollouts",
     "One sample: text, token ids (T,) and behaviour log-probabilities (T,).",
     column("id", BigId, primary_key=True),
@@ -214,7 +220,7 @@ Rollout = define(
     UniqueConstraint("group_id", "position"),
 )
 
-Candidate = define(
+Candidates = define(
     "candidates",
     "A distinct answer to a problem of a run, stored once. group_id is None and sequence -1 for a seed.",
     column("id", BigId, primary_key=True),
@@ -238,7 +244,7 @@ Candidate = define(
     Index("ix_candidates_problem", "problem_id", "sequence"),
 )
 
-Answer = define(
+AnswerLinks = define(
     "answers",
     "The candidate that an answer of a rollout is; repeats point to the one stored first.",
     column("rollout_id", BigId, ForeignKey("rollouts.id"), primary_key=True, autoincrement=False),
@@ -249,7 +255,7 @@ Answer = define(
     Index("ix_answers_candidate", "candidate_id"),
 )
 
-Migration = define(
+Migrations = define(
     "migrations",
     "A copy from island to island after the group `sequence`. A migration that found nothing to copy leaves one row "
     "without source, target and candidate, because it too restarts the interval.",
@@ -263,7 +269,7 @@ Migration = define(
     Index("ix_migrations_problem", "problem_id", "sequence"),
 )
 
-TrainingStep = define(
+TrainingSteps = define(
     "training_steps",
     "One step of a trainer; policy_version_id is the version that the step produced, if it produced one.",
     column("id", BigId, primary_key=True),
@@ -279,13 +285,13 @@ TrainingStep = define(
 
 def of_runs(table: Table, runs: Collection[int]) -> ColumnElement[bool]:
     """The rows of a table that belong to the runs, whose ids are given."""
-    problems = select(Problem.c.id).where(Problem.c.run_id.in_(runs))
-    groups = select(PromptGroup.c.id).where(PromptGroup.c.run_id.in_(runs))
-    rollouts = select(Rollout.c.id).where(Rollout.c.group_id.in_(groups))
-    if table is Run:
-        return Run.c.id.in_(runs)
-    if table in (Problem, PolicyVersion, PromptGroup, TrainingStep):
+    problems = select(Problems.c.id).where(Problems.c.run_id.in_(runs))
+    groups = select(PromptGroups.c.id).where(PromptGroups.c.run_id.in_(runs))
+    rollouts = select(Rollouts.c.id).where(Rollouts.c.group_id.in_(groups))
+    if table is Runs:
+        return Runs.c.id.in_(runs)
+    if table in (Problems, PolicyVersions, PromptGroups, TrainingSteps):
         return table.c.run_id.in_(runs)
-    if table in (Candidate, Migration, ScorerChange):
+    if table in (Candidates, Migrations, ScorerChanges):
         return table.c.problem_id.in_(problems)
-    return table.c.group_id.in_(groups) if table in (PromptText, Rollout) else Answer.c.rollout_id.in_(rollouts)
+    return table.c.group_id.in_(groups) if table in (PromptTexts, Rollouts) else AnswerLinks.c.rollout_id.in_(rollouts)

@@ -18,11 +18,10 @@ from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExist
 from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
 from islands.migrations import ensure_schema
 from islands.names import check_name, readable_name
-from islands.schema import PolicyVersion, Problem, Run, TrainingStep
+from islands.schema import PolicyVersions, Problems, Runs, ScorerChanges, TrainingSteps
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, Reweighed, RunRecord, check_status
 from problems.address import did_you_mean
-from problems.contract import Problem as Contract
-from problems.contract import Score
+from problems.contract import Problem, Score
 from problems.objectives import Objective, seeded_objectives
 from problems.redaction import redact
 
@@ -223,7 +222,7 @@ class Store:
             try:
                 # a savepoint, so that a name that is taken spoils nothing else of the caller's transaction
                 with self._in(tx) as inner, inner.connection.begin_nested():
-                    stored = inner.connection.execute(insert(Run).values(**row).returning(Run)).one()
+                    stored = inner.connection.execute(insert(Runs).values(**row).returning(Runs)).one()
                 return self._records([stored])[0]
             except IntegrityError:
                 if name is not None:
@@ -234,17 +233,17 @@ class Store:
     def run(self, name: str) -> RunRecord:
         """Raises UnknownRun, with close names."""
         with self.read() as connection:
-            row = connection.execute(select(Run).where(Run.c.name == name)).first()
+            row = connection.execute(select(Runs).where(Runs.c.name == name)).first()
             if row is not None:
                 return self._records([row])[0]
-            names = list(connection.execute(select(Run.c.name).order_by(Run.c.updated.desc()).limit(1000)).scalars())
+            names = list(connection.execute(select(Runs.c.name).order_by(Runs.c.updated.desc()).limit(1000)).scalars())
         other = "; evo runs lists what there is" if names else "; it holds no runs yet"
         raise UnknownRun(f"{self.address} has no run named {name}{did_you_mean(name, names) or other}")
 
     def runs(self, comparison: str | None = None) -> list[RunRecord]:
         """Every run, oldest first; or those of a comparison."""
-        query = select(Run) if comparison is None else select(Run).where(Run.c.comparison == comparison)
-        return self._records(self.rows(query.order_by(Run.c.id)))
+        query = select(Runs) if comparison is None else select(Runs).where(Runs.c.comparison == comparison)
+        return self._records(self.rows(query.order_by(Runs.c.id)))
 
     def _records(self, rows: Sequence[Row[Any]]) -> list[RunRecord]:
         """From rows of the table `runs`. A run that has lost its writer is interrupted."""
@@ -267,17 +266,17 @@ class Store:
         if summary is not None:
             values["summary"] = dict(summary)
         with self._in(tx) as tx:
-            if tx.connection.execute(update(Run).where(Run.c.id == run_id).values(**values)).rowcount != 1:
+            if tx.connection.execute(update(Runs).where(Runs.c.id == run_id).values(**values)).rowcount != 1:
                 raise UnknownRun(f"{self.address} has no run with the id {run_id}")
 
     def set_summary(self, run_id: int, summary: Mapping[str, Any], tx: Transaction) -> None:
         """Store a run's metrics so far with the transaction."""
-        tx.connection.execute(update(Run).where(Run.c.id == run_id).values(summary=dict(summary)))
+        tx.connection.execute(update(Runs).where(Runs.c.id == run_id).values(summary=dict(summary)))
 
     def set_config(self, run_id: int, config: Mapping[str, Any], tx: Transaction | None = None) -> None:
         """Replace a run's configuration, as a resume with other budgets does."""
         with self._in(tx) as inner:
-            new = update(Run).where(Run.c.id == run_id).values(config=dict(config), updated=time.time())
+            new = update(Runs).where(Runs.c.id == run_id).values(config=dict(config), updated=time.time())
             inner.connection.execute(new)
 
     def lease(self, run_id: int, take_over: bool = False) -> Lease:
@@ -291,7 +290,7 @@ class Store:
                 self._locks.acquire(run_id)
         except (OSError, OperationalError, InterfaceError) as error:
             raise unavailable(self.url, error) from error
-        query = select(Run.c.name, Run.c.owner).where(Run.c.id == run_id)
+        query = select(Runs.c.name, Runs.c.owner).where(Runs.c.id == run_id)
         try:
             with self.begin() as tx:
                 row = tx.connection.execute(query).first()
@@ -299,7 +298,7 @@ class Store:
                     raise UnknownRun(f"there is no run with the id {run_id}")
                 if not free and not take_over:
                     raise busy(row.name, row.owner)
-                new = update(Run).where(Run.c.id == run_id).values(owner=owner, updated=time.time())
+                new = update(Runs).where(Runs.c.id == run_id).values(owner=owner, updated=time.time())
                 tx.connection.execute(new)
         except BaseException:
             if free:
@@ -311,9 +310,9 @@ class Store:
 
     def _confirm(self, lease: Lease, connection: Connection) -> None:
         """Raise RunBusy if another writer has taken over."""
-        mine = update(Run).where(Run.c.id == lease.run_id, Run.c.owner == lease.owner).values(updated=time.time())
+        mine = update(Runs).where(Runs.c.id == lease.run_id, Runs.c.owner == lease.owner).values(updated=time.time())
         if connection.execute(mine).rowcount != 1:
-            row = connection.execute(select(Run.c.name, Run.c.owner).where(Run.c.id == lease.run_id)).first()
+            row = connection.execute(select(Runs.c.name, Runs.c.owner).where(Runs.c.id == lease.run_id)).first()
             raise taken(None if row is None else row.name, lease.run_id, None if row is None else row.owner)
 
     def release(self, lease: Lease) -> None:
@@ -323,7 +322,7 @@ class Store:
         del self._leases[lease.run_id]
         try:
             with self.begin() as tx:
-                mine = update(Run).where(Run.c.id == lease.run_id, Run.c.owner == lease.owner)
+                mine = update(Runs).where(Runs.c.id == lease.run_id, Runs.c.owner == lease.owner)
                 tx.connection.execute(mine.values(owner=None))
         finally:
             self._unlock(lease)
@@ -344,7 +343,7 @@ class Store:
         if not free:
             return free
         # locks are of now, rows of the moment that this thread reads: a run that ended in between is not lost
-        query = select(Run.c.id, Run.c.owner).where(Run.c.id.in_(free), Run.c.status == "running")
+        query = select(Runs.c.id, Runs.c.owner).where(Runs.c.id.in_(free), Runs.c.status == "running")
         with self._connect() as connection:
             return {id for id, owner in connection.execute(query) if owner == running[id]}
 
@@ -376,17 +375,23 @@ class Store:
             answer_format=answer_format, status="active", message="", fingerprint=fingerprint,
         )  # fmt: skip
         with self._in(tx) as tx:
-            row = tx.connection.execute(insert(Problem).values(**values).returning(Problem)).one()
+            row = tx.connection.execute(insert(Problems).values(**values).returning(Problems)).one()
         return problem_record(row)
 
-    def set_metrics(self, problem_id: int, problem: Contract, seed: Score | None, tx: Transaction) -> None:
+    def set_metrics(self, problem_id: int, problem: Problem, seed: Score | None, tx: Transaction) -> None:
         """Keep the objectives of a problem as its search begins. seed: the Score of the seed answer"""
         metrics = [asdict(one) for one in seeded_objectives(problem.objectives, problem.metrics, seed)]
-        tx.connection.execute(update(Problem).where(Problem.c.id == problem_id).values(metrics=metrics))
+        tx.connection.execute(update(Problems).where(Problems.c.id == problem_id).values(metrics=metrics))
+
+    def record_scorer_change(self, problem_id: int, before: str | None, after: str, tx: Transaction) -> None:
+        """Put a change that a resume accepted on record; the problem has the new fingerprint."""
+        tx.connection.execute(update(Problems).where(Problems.c.id == problem_id).values(fingerprint=after))
+        values = dict(problem_id=problem_id, before=before, after=after, created=time.time())
+        tx.connection.execute(insert(ScorerChanges).values(**values))
 
     def problems(self, run_id: int) -> list[ProblemRecord]:
         """The run's problems by index."""
-        query = select(Problem).where(Problem.c.run_id == run_id).order_by(Problem.c.index)
+        query = select(Problems).where(Problems.c.run_id == run_id).order_by(Problems.c.index)
         return [problem_record(row) for row in self.rows(query)]
 
     def set_problem_status(
@@ -403,7 +408,7 @@ class Store:
         if solved_sequence is not None:
             values["solved_sequence"] = solved_sequence
         with self._in(tx) as tx:
-            tx.connection.execute(update(Problem).where(Problem.c.id == problem_id).values(**values))
+            tx.connection.execute(update(Problems).where(Problems.c.id == problem_id).values(**values))
 
     # -- policies and training
 
@@ -412,11 +417,12 @@ class Store:
         key = (run_id, version)
         if key in self._policy_ids:
             return self._policy_ids[key]
-        query = select(PolicyVersion.c.id).where(PolicyVersion.c.run_id == run_id, PolicyVersion.c.version == version)
+        v = PolicyVersions.c
+        query = select(v.id).where(v.run_id == run_id, v.version == version)
         id: int | None = tx.connection.execute(query).scalar()
         if id is None:
-            row = dict(run_id=run_id, version=version, address="", created=time.time())
-            id = tx.connection.execute(insert(PolicyVersion).values(**row).returning(PolicyVersion.c.id)).scalar_one()
+            row = dict(run_id=run_id, version=version, created=time.time())
+            id = tx.connection.execute(insert(PolicyVersions).values(**row).returning(v.id)).scalar_one()
         self._policy_ids[key] = id
         tx.on_end(lambda: None, lambda: self._forget_policy(key))
         return id
@@ -440,11 +446,11 @@ class Store:
             run_id=run_id, step=step, stats=dict(stats), policy_version_id=version_id, checkpoint=checkpoint,
             created=time.time(),
         )  # fmt: skip
-        tx.connection.execute(insert(TrainingStep).values(**values))
+        tx.connection.execute(insert(TrainingSteps).values(**values))
 
     def set_checkpoint(self, run_id: int, step: int, checkpoint: str) -> None:
         """Record where the learner was saved after a step; called later than the step itself."""
-        query = update(TrainingStep).where(TrainingStep.c.run_id == run_id, TrainingStep.c.step == step)
+        query = update(TrainingSteps).where(TrainingSteps.c.run_id == run_id, TrainingSteps.c.step == step)
         with self.begin() as tx:
             tx.connection.execute(query.values(checkpoint=checkpoint))
 

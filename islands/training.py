@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select
 
-from islands.schema import Answer, Candidate, PolicyVersion, PromptGroup, Rollout, TrainingStep
+from islands.schema import AnswerLinks, Candidates, PolicyVersions, PromptGroups, Rollouts, TrainingSteps
 from islands.store import Store
 
 
@@ -24,50 +24,27 @@ class TrainingStepRecord:
     created: float
 
 
-def training_steps(store: Store, run_id: int) -> Iterator[TrainingStepRecord]:
-    """The trainer's steps in order."""
-    step = TrainingStep.c
+def training_steps(store: Store, run_id: int, after: int = -1) -> list[TrainingStepRecord]:
+    """The trainer's steps beyond `after` in order."""
+    step = TrainingSteps.c
     query = (
-        select(step.step, step.stats, PolicyVersion.c.version, step.checkpoint, step.created)
-        .outerjoin(PolicyVersion, PolicyVersion.c.id == step.policy_version_id)
-        .where(step.run_id == run_id)
+        select(step.step, step.stats, PolicyVersions.c.version, step.checkpoint, step.created)
+        .outerjoin(PolicyVersions, PolicyVersions.c.id == step.policy_version_id)
+        .where(step.run_id == run_id, step.step > after)
         .order_by(step.step)
     )
-    for number, stats, *rest in store.rows(query):
-        yield TrainingStepRecord(number, stats, *rest)
+    return [TrainingStepRecord(*row) for row in store.rows(query)]
 
 
 def checkpoints(store: Store, run_id: int) -> list[str]:
     """Where the versions that a run trained were saved, oldest first. Some may have been removed since."""
-    query = select(TrainingStep.c.checkpoint).where(
-        TrainingStep.c.run_id == run_id, TrainingStep.c.checkpoint.is_not(None)
-    )
-    return [str(place) for (place,) in store.rows(query.order_by(TrainingStep.c.step))]
+    return [step.checkpoint for step in training_steps(store, run_id) if step.checkpoint is not None]
 
 
 def newest_training(connection: Connection, runs: Sequence[int]) -> dict[int, int]:
     """Run id -> its trainer's last step, for the runs that have any."""
-    query = select(TrainingStep.c.run_id, func.max(TrainingStep.c.step)).where(TrainingStep.c.run_id.in_(runs))
-    return {run: step for run, step in connection.execute(query.group_by(TrainingStep.c.run_id))}
-
-
-def training_after(connection: Connection, run: int, after: int) -> list[tuple[int, dict[str, Any]]]:
-    """(step, metrics) of each step beyond `after`."""
-    step = TrainingStep.c.step
-    query = select(step, TrainingStep.c.stats).where(TrainingStep.c.run_id == run, step > after).order_by(step)
-    return [(number, stats) for number, stats in connection.execute(query)]
-
-
-def newest_version(connection: Connection, run: int) -> str:
-    """The last policy version that the run's trainer made, "" before the first."""
-    query = (
-        select(PolicyVersion.c.version)
-        .join(TrainingStep, TrainingStep.c.policy_version_id == PolicyVersion.c.id)
-        .where(TrainingStep.c.run_id == run)
-        .order_by(TrainingStep.c.step.desc())
-        .limit(1)
-    )
-    return str(connection.execute(query).scalar() or "")
+    query = select(TrainingSteps.c.run_id, func.max(TrainingSteps.c.step)).where(TrainingSteps.c.run_id.in_(runs))
+    return {run: step for run, step in connection.execute(query.group_by(TrainingSteps.c.run_id))}
 
 
 @dataclass(frozen=True)
@@ -85,25 +62,26 @@ class VersionUse:
 
 def versions_used(store: Store, run_id: int) -> list[VersionUse]:
     """Every policy version that wrote a group of the run, in the order of their first groups."""
-    version = PromptGroup.c.policy_version_id
+    version = PromptGroups.c.policy_version_id
     mean: Select[Any] = (
-        select(version, func.avg(Candidate.c.fitness))
-        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
-        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
-        .join(Candidate, Candidate.c.id == Answer.c.candidate_id)
-        .where(PromptGroup.c.run_id == run_id)
+        select(version, func.avg(Candidates.c.fitness))
+        .join(Rollouts, Rollouts.c.group_id == PromptGroups.c.id)
+        .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
+        .join(Candidates, Candidates.c.id == AnswerLinks.c.candidate_id)
+        .where(PromptGroups.c.run_id == run_id)
         .group_by(version)
     )
     fitness = {id: value for id, value in store.rows(mean)}
-    first = func.min(PromptGroup.c.sequence)
+    first = func.min(PromptGroups.c.sequence)
     query = (
-        select(version, PolicyVersion.c.version, func.count(), first, func.max(PromptGroup.c.sequence))
-        .join(PolicyVersion, PolicyVersion.c.id == version)
-        .where(PromptGroup.c.run_id == run_id)
-        .group_by(version, PolicyVersion.c.version)
+        select(version, PolicyVersions.c.version, func.count(), first, func.max(PromptGroups.c.sequence))
+        .join(PolicyVersions, PolicyVersions.c.id == version)
+        .where(PromptGroups.c.run_id == run_id)
+        .group_by(version, PolicyVersions.c.version)
         .order_by(first)
     )
-    saved = select(TrainingStep.c.policy_version_id, TrainingStep.c.checkpoint).where(TrainingStep.c.run_id == run_id)
+    step = TrainingSteps.c
+    saved = select(step.policy_version_id, step.checkpoint).where(step.run_id == run_id)
     places = {id: place for id, place in store.rows(saved) if id is not None}
     return [
         VersionUse(name, groups, low, high, fitness.get(id), places.get(id))
@@ -112,7 +90,7 @@ def versions_used(store: Store, run_id: int) -> list[VersionUse]:
 
 
 CHAINS, ONE_ROLLOUT = "chains of several answers", "with one rollout or none"
-COLD = "sampled at temperature 0, or imported"
+COLD = "sampled at temperature 0"
 NUCLEUS = "sampled at top-p below 1"
 
 
@@ -143,11 +121,11 @@ class GroupChoice:
 
     def rows(self, store: Store) -> list[TraceRow]:
         """In order of sequence."""
-        group = PromptGroup.c
-        columns = (group.sequence, group.problem_id, group.iteration, PolicyVersion.c.version, group.answers)
+        group = PromptGroups.c
+        columns = (group.sequence, group.problem_id, group.iteration, PolicyVersions.c.version, group.answers)
         query = (
             select(*columns, group.created, _rollouts())
-            .join(PolicyVersion, PolicyVersion.c.id == group.policy_version_id)
+            .join(PolicyVersions, PolicyVersions.c.id == group.policy_version_id)
             .where(*self._asked(), self._reason() == "")
             .order_by(group.sequence)
         )
@@ -157,15 +135,15 @@ class GroupChoice:
         """The other groups, by the reason, in the order in which the reasons come first."""
         reason = self._reason().label("reason")
         query = select(reason, func.count()).where(*self._asked(), self._reason() != "").group_by(reason)
-        rows = store.rows(query.order_by(func.min(PromptGroup.c.sequence)))
+        rows = store.rows(query.order_by(func.min(PromptGroups.c.sequence)))
         return Counter({str(why): int(count) for why, count in rows})
 
     def _asked(self) -> list[ColumnElement[bool]]:
-        return [PromptGroup.c.run_id == self.run_id, PromptGroup.c.sequence <= self.upto]
+        return [PromptGroups.c.run_id == self.run_id, PromptGroups.c.sequence <= self.upto]
 
     def _reason(self) -> ColumnElement[str]:
         """Why a group cannot teach the method, "" if it can."""
-        group = PromptGroup.c
+        group = PromptGroups.c
         whens = [
             (_rollouts() < 2, literal(ONE_ROLLOUT)),
             (group.temperature <= 0, literal(COLD)),
@@ -180,5 +158,5 @@ class GroupChoice:
 
 def _rollouts() -> ColumnElement[int]:
     """The number of a group's rollouts."""
-    rows = select(func.count()).where(Rollout.c.group_id == PromptGroup.c.id)
-    return rows.correlate(PromptGroup).scalar_subquery()
+    rows = select(func.count()).where(Rollouts.c.group_id == PromptGroups.c.id)
+    return rows.correlate(PromptGroups).scalar_subquery()

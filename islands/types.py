@@ -44,6 +44,11 @@ class RunRecord:
     updated: float
 
     @property
+    def listed_name(self) -> str:
+        """Its comparison's; its own for a single run."""
+        return self.comparison or self.name
+
+    @property
     def verifies(self) -> str | None:
         """The run that `evo verify` made this one for; None for a run of the user's."""
         return self.config.get("verifies")
@@ -75,9 +80,9 @@ class ProblemRecord:
     dimensions: the features that span the archive's grid, None until the first valid candidate has settled them
     best, best_fitness: the fittest stored candidate that did not fail, None while there is none
     solved_sequence: sequence of the group that solved it
-    fingerprint: of what scores it; None for a run from before these were kept
-    metrics: the objectives in their order, with directions, scales and the seed's values; of a run from before these
-        were kept its rewards
+    fingerprint: of what scores it
+    metrics: the objectives in their order, with directions, scales and the seed's values; plain rewards before the
+        search of the problem begins
     """
 
     id: int
@@ -129,6 +134,34 @@ class Candidate:
         return Score(self.rewards, self.fitness, self.features, self.feedback, self.error, self.values)
 
 
+@dataclass(frozen=True)
+class CandidateSummary:
+    """A candidate as far as a query reads it: what it does not read has its default.
+
+    problem: its index in the run
+    iteration, sequence: of the group that gave it first, -1 of a seed
+    inspirations: the candidates that its prompt showed beside its parent
+    """
+
+    id: int
+    fitness: Reward
+    rewards: tuple[float, ...] = ()
+    values: tuple[float | None, ...] = ()
+    error: str | None = None
+    text: str = ""
+    parent: int | None = None
+    inspirations: tuple[int, ...] = ()
+    generation: int = 0
+    run: int = 0
+    problem: int = 0
+    iteration: int = -1
+    sequence: int = -1
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None
+
+
 class ParentKind(StrEnum):
     """The parent in a prompt: none, an answer that the search started from, or one that a policy wrote."""
 
@@ -157,18 +190,13 @@ NOTHING_SHOWN = Selection(None, (), ())
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one answer of a group went.
+    """The candidate that an answer of a group is.
 
-    cell: the cell it won on `island` (as "3-7"), None where it won none
-    replaced: the elite that had to leave for it
     improved: it is the problem's new best
     new: False for a repeat of a stored candidate
     """
 
     candidate: int
-    island: int
-    cell: str | None
-    replaced: int | None
     improved: bool
     new: bool
 

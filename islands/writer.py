@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, insert, update
+from sqlalchemy import bindparam, insert, select, update
 
-from islands.blobs import pack, pack_floats, pack_ids, plain
-from islands.schema import Answer, Candidate, Migration, Problem, PromptGroup, PromptText, Rollout
+from islands.blobs import ids_to_bytes, pack, pack_floats
+from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store, Transaction
 from islands.types import GroupSums, ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
 
-_GROUP = insert(PromptGroup).returning(PromptGroup.c.id)
-_ROLLOUTS = insert(Rollout).returning(Rollout.c.id, sort_by_parameter_order=True)
-_CANDIDATES = insert(Candidate).returning(Candidate.c.id, sort_by_parameter_order=True)
-_PROMPT, _ANSWERS = insert(PromptText), insert(Answer)
-_SUMS = update(PromptGroup).where(PromptGroup.c.id == bindparam("of_group"))
+_GROUP = insert(PromptGroups).returning(PromptGroups.c.id)
+_ROLLOUTS = insert(Rollouts).returning(Rollouts.c.id, sort_by_parameter_order=True)
+_CANDIDATES = insert(Candidates).returning(Candidates.c.id, sort_by_parameter_order=True)
+_PROMPT, _ANSWERS = insert(PromptTexts), insert(AnswerLinks)
+_SUMS = update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group"))
 """Each statement of a group is built once: building one takes SQLAlchemy as long as running it."""
 Cells = Sequence[tuple[int, str, int | None]]
 """(island, cell, candidate id or None for a cell that is empty now)."""
@@ -52,8 +53,8 @@ class GroupWriter:
             created=time.time(),
         )  # fmt: skip
         group_id = tx.connection.execute(_GROUP, row).scalar_one()
-        prompt_ids = pack_ids(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
-        texts = plain((group.prompt.system, group.prompt.user))
+        prompt_ids = ids_to_bytes(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
+        texts = json.dumps([group.prompt.system, group.prompt.user]).encode()
         base, base_texts, base_ids = self._base or (None, None, None)
         packed = dict(texts=pack(texts, base_texts), token_ids=pack(prompt_ids, base_ids))
         tx.connection.execute(_PROMPT, dict(packed, group_id=group_id, base=base))
@@ -75,7 +76,7 @@ class GroupWriter:
         rollouts = [
             dict(
                 group_id=group_id, position=position, text=scored.rollout.text, finish=scored.rollout.finish,
-                token_ids=pack_ids(scored.rollout.token_ids), logprobs=pack_floats(scored.rollout.logprobs),
+                token_ids=pack(ids_to_bytes(scored.rollout.token_ids)), logprobs=pack_floats(scored.rollout.logprobs),
                 format_error=scored.format_error,
             )
             for position, scored in enumerate(group.rollouts)
@@ -131,9 +132,9 @@ class GroupWriter:
 
     def add_cells(self, tx: Transaction, group_id: int, cells: Cells) -> None:
         """Further changes of the archive with a group: those of the migration that followed it."""
-        mine = PromptGroup.c.id == group_id
-        known = tx.connection.execute(PromptGroup.select().with_only_columns(PromptGroup.c.cells).where(mine)).scalar()
-        tx.connection.execute(update(PromptGroup).where(mine).values(cells=[*(known or []), *cells]))
+        mine = PromptGroups.c.id == group_id
+        known = tx.connection.execute(select(PromptGroups.c.cells).where(mine)).scalar()
+        tx.connection.execute(update(PromptGroups).where(mine).values(cells=[*(known or []), *cells]))
 
     def write_migration(
         self, tx: Transaction, sequence: int, generation: int, moves: Sequence[tuple[int, int, int]]
@@ -141,8 +142,8 @@ class GroupWriter:
         """A row per copy, or one empty row for a migration that copied nothing."""
         common: dict[str, int | None] = dict(problem_id=self._problem.id, sequence=sequence, generation=generation)
         rows = [dict(common, source=source, target=target, candidate_id=id) for source, target, id in moves]
-        tx.connection.execute(insert(Migration), rows or [dict(common, source=None, target=None, candidate_id=None)])
+        tx.connection.execute(insert(Migrations), rows or [dict(common, source=None, target=None, candidate_id=None)])
 
     def write_problem(self, tx: Transaction, **values: Any) -> None:
         """Columns of the problem: its best candidate, the settled dimensions of its grid."""
-        tx.connection.execute(update(Problem).where(Problem.c.id == self._problem.id).values(values))
+        tx.connection.execute(update(Problems).where(Problems.c.id == self._problem.id).values(values))

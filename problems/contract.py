@@ -106,8 +106,8 @@ class Score:
 
 
 class Problem(ABC):
-    """A problem as the core uses it. Subclass it and write MEMBERS: `name`, `objectives`, `statement` and `score`. All
-    others have defaults, which a third party's plain object gets too (complete_problem).
+    """A problem as the core uses it. Subclass it and write `name`, `objectives`, `statement` and `score`. All
+    others have defaults.
 
     name: its address, unique within a run
     objectives: names of the reward vector's d components
@@ -192,8 +192,6 @@ class Problem(ABC):
 
     # -- what most problems leave as it is ---------------------------------------------------------------------------
 
-    batched: bool = False
-    """Whether `score_batch` is called instead of `score`: a service or a queue of jobs judges many answers at once."""
     holds_out: bool = False
     """Whether it has cases that steer no search."""
     settings: Mapping[str, Any] = MappingProxyType({})
@@ -216,11 +214,6 @@ class Problem(ABC):
     def score_seed(self) -> Score:
         """The Score of the seed answer, measured again. Raises as `score` does."""
         return self.score(self.seed_answer())
-
-    def score_batch(self, answers: Sequence[str]) -> list[Score]:
-        """A Score of each answer, in order. Blocking, for as long as it takes. Raises only ScorerFault, which is then
-        the fault of no single answer."""
-        return [self.score(answer) for answer in answers]
 
     def score_held_out(self, answer: str) -> Score:
         """The Score of an answer on the held-out cases. Raises ScorerFault as `score` does."""
@@ -251,39 +244,3 @@ class Problem(ABC):
     def random_answer(self, rng: Random) -> str:
         """A valid answer drawn at random; "" if there is no way to draw one."""
         return ""
-
-
-MEMBERS = ("name", "objectives", "statement", "score")
-"""The members that have no default."""
-
-
-class _Completed(Problem):
-    """A third party's object with MEMBERS, with Problem's defaults for missing ones."""
-
-    def __init__(self, given: Any) -> None:
-        self._given = given
-        self.name, self.objectives = str(given.name), tuple(given.objectives)
-        for member in dir(Problem):
-            if not member.startswith("_") and member not in MEMBERS and hasattr(given, member):
-                setattr(self, member, getattr(given, member))
-
-    def statement(self) -> str:
-        return str(self._given.statement())
-
-    def score(self, answer: str) -> Score:
-        score: Score = self._given.score(answer)
-        return score
-
-    def fingerprint(self) -> str:
-        from problems.fingerprint import code_fingerprint
-
-        return code_fingerprint(self, type(self._given))
-
-
-def complete_problem(given: object) -> Problem | None:
-    """`given` as a Problem: itself if it is one, else with the defaults; None if it lacks one of MEMBERS. The one place
-    that looks which members a third party's object has."""
-    if isinstance(given, Problem):
-        return given
-    lacks = isinstance(given, type) or not all(hasattr(given, member) for member in MEMBERS)
-    return None if lacks else _Completed(given)

@@ -34,7 +34,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from problems.address import addresses_in, did_you_mean, files_beside, split_range, user_path
-from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
+from problems.contract import BadAddress, Problem
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.family import ProblemFamily, ProblemSet
 from problems.sandbox import close_shared_sandbox, set_sandbox_mode, shared_sandbox
@@ -280,24 +280,19 @@ def _refuse_folder(address: str, folder: Path) -> NoReturn:
 
 
 def _make(name: str, made: Any, rest: str | None) -> list[Problem]:
-    problem = complete_problem(made)
-    takes = problem is None and callable(made) and _takes_argument(made)
+    takes = callable(made) and _takes_argument(made)
     if rest is not None and not takes:
         raise BadAddress(f"{name} takes nothing after a colon, so {name}:{rest} names no problem")
-    if problem is not None:
-        return [problem]
+    if isinstance(made, Problem):
+        return [made]
     if not callable(made):
         raise BadAddress(f"{name} is registered as a {type(made).__name__}, not as a problem or what makes one")
-    made = made(rest) if takes and rest is not None else made()
-    return [_problem(name, item) for item in (made if isinstance(made, Iterable) else [made])]
-
-
-def _problem(name: str, made: object) -> Problem:
-    problem = complete_problem(made)
-    if problem is None:
-        missing = ", ".join(member for member in MEMBERS if not hasattr(made, member))
-        raise BadAddress(f"{name} made a {type(made).__name__}, which is no problem: it lacks {missing}")
-    return problem
+    found = made(rest) if takes and rest is not None else made()
+    problems = list(found) if isinstance(found, Iterable) else [found]
+    for item in problems:
+        if not isinstance(item, Problem):
+            raise BadAddress(f"{name} made a {type(item).__name__}, which is no problem: subclass problems.Problem")
+    return problems
 
 
 def _takes_argument(made: Any) -> bool:

@@ -9,19 +9,14 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
 
 from problems.contract import Problem, Score, ScorerFault, finite
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 
-T = TypeVar("T")
-LINGER = 0.05
-"""Seconds that an answer for a batch scorer waits for others."""
 MOST_FAULTS = 20
 """After this many faults, a scorer that has judged nothing except its seed is at fault itself."""
 
@@ -53,7 +48,6 @@ class Scorer:
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="score")
         self._slots = asyncio.Semaphore(self.workers)
         self._closed = False
-        self._batches: dict[int, Batches] = {}  # by the identity of their problems, which they hold
 
     async def score(self, problem: Problem, answers: Sequence[str]) -> list[tuple[Score, float]]:
         """Each answer's Score, checked, with the seconds it took, in order.
@@ -66,9 +60,6 @@ class Scorer:
         """
         if self._closed:
             raise RuntimeError("the scorer is closed")
-        if problem.batched:
-            # by the problem itself: two arms may have problems of one name whose options differ
-            return await self._batches.setdefault(id(problem), Batches(problem, self)).score(answers)
         if problem.inline:
             return [self._counted(self._judge(problem, answer)) for answer in answers]
         tasks = [asyncio.ensure_future(self._one(problem, answer)) for answer in answers]
@@ -100,10 +91,6 @@ class Scorer:
         """scores_its_seed, likewise."""
         return scores_its_seed(problem, answer)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Blocking work on one of the scorer's threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
     def _judge(self, problem: Problem, answer: str) -> tuple[Score, float]:
         start = perf_counter()
         try:
@@ -128,71 +115,6 @@ class Scorer:
         """Wait for running work and end the threads. Safe to call twice."""
         self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
-
-
-class Batches:
-    """Answers of one problem put together into calls of its batch scorer: those that come within LINGER seconds of one
-    another, and those that wait while the calls running are as many as the scorer's workers."""
-
-    def __init__(self, problem: Problem, scorer: Scorer) -> None:
-        self.problem, self.scorer = problem, scorer
-        self._waiting: list[tuple[str, asyncio.Future[tuple[Score, float]]]] = []
-        self._calls: set[asyncio.Task[None]] = set()
-
-    async def score(self, answers: Sequence[str]) -> list[tuple[Score, float]]:
-        """Like Scorer.score. A fault belongs to every answer of its call, and ends the search of the problem."""
-        futures = []
-        for answer in answers:
-            future: asyncio.Future[tuple[Score, float]] = asyncio.get_running_loop().create_future()
-            self._waiting.append((answer, future))
-            futures.append(future)
-        self.scorer.queued += len(answers)
-        if len(self._calls) < self.scorer.workers:
-            task = asyncio.create_task(self._serve())
-            self._calls.add(task)
-            task.add_done_callback(self._calls.discard)
-        return list(await asyncio.gather(*futures))
-
-    async def _serve(self) -> None:
-        await asyncio.sleep(LINGER)
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            self.scorer.queued -= len(batch)
-            batch = [(answer, future) for answer, future in batch if not future.done()]  # some were cancelled
-            if not batch:
-                continue
-            started, answers = perf_counter(), [answer for answer, _ in batch]
-            try:
-                scores = await self.scorer.in_thread(partial(checked_batch, self.problem, answers))
-            except BaseException as error:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error) if isinstance(error, Exception) else future.cancel()
-                if not isinstance(error, Exception):
-                    raise
-                continue
-            seconds = (perf_counter() - started) / len(batch)
-            for (_, future), score in zip(batch, scores, strict=True):
-                self.scorer.scored += 1
-                self.scorer.busy_seconds += seconds
-                if not future.done():
-                    future.set_result((score, seconds))
-
-
-def checked_batch(problem: Problem, answers: Sequence[str]) -> list[Score]:
-    """Every answer's Score, checked. Raises as checked_score does."""
-    try:
-        scores = list(problem.score_batch(answers))
-    except (ScorerFault, SandboxFault, SandboxUnavailable):
-        raise
-    except Exception as error:
-        raise ScorerFault(f"{problem.name}: the batch scorer raised {type(error).__name__}: {error}") from error
-    if len(scores) != len(answers):
-        raise ScorerFault(f"{problem.name}: the batch scorer gave {len(scores)} scores for {len(answers)} answers")
-    for score in scores:
-        if not isinstance(score, Score):
-            raise ScorerFault(f"{problem.name}: score_batch() gave {score!r}; it must give problems.Score")
-    return [score.check(problem) for score in scores]
 
 
 def checked_score(problem: Problem, answer: str) -> Score:

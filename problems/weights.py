@@ -210,9 +210,6 @@ class _Weighed(Problem):
     def score_seed(self) -> Score:
         return weigh_score(self, super().score_seed())
 
-    def score_batch(self, answers: Sequence[str]) -> list[Score]:
-        return [weigh_score(self, score) for score in super().score_batch(answers)]
-
     def score_held_out(self, answer: str) -> Score:
         return weigh_score(self, super().score_held_out(answer))
 

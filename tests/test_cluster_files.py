@@ -26,8 +26,8 @@ CLUSTER = ROOT / "examples" / "cluster"
 
 FOLDER = "/srv/own files"
 """Where docker compose is called."""
-OURS = ("evo", "ray", "worker")
-PUBLISHED = {"postgres": 5432, "vllm": 8000}
+OURS = ("evo", "ui", "ray", "worker")
+PUBLISHED = {"postgres": 5432, "ui": 8080, "vllm": 8000}
 
 
 def resolve(value: Any, names: dict[str, str]) -> Any:
@@ -158,10 +158,11 @@ def test_one_image_is_built_of_what_the_checkout_holds(compose, recipe):
 
 def test_commands_of_services_are_those_of_evo_and_ray(compose):
     services = compose["services"]
-    assert "entrypoint" not in services["evo"]
-    called, *rest = services["evo"]["command"]
-    assert called in COMMANDS
-    command_line.get_command(None, called).make_context(called, rest)
+    for name in ("evo", "ui"):
+        assert "entrypoint" not in services[name]
+        called, *rest = services[name]["command"]
+        assert called in COMMANDS
+        command_line.get_command(None, called).make_context(called, rest)
     ray = pytest.importorskip("ray.scripts.scripts").cli
     calls = [
         services["ray"]["entrypoint"],
@@ -178,11 +179,14 @@ def test_ports_and_passwords_agree(compose):
     head, worker = services["ray"]["entrypoint"], services["worker"]["entrypoint"]
     assert "--port=6379" in head and "--address=ray:6379" in worker
     assert services["ray"]["healthcheck"]["test"][-1] == "--address=localhost:6379"
+    settings = dict(zip(*[iter(services["ui"]["command"][1:])] * 2, strict=True))
+    assert settings == {"--host": "0.0.0.0", "--port": "8080"}, "a published port reaches no loopback of the container"
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert published == {name: [f"127.0.0.1:{port}:{port}"] for name, port in PUBLISHED.items()}, (
         "nothing for the network"
     )
-    assert str(PUBLISHED["vllm"]) in services["vllm"]["healthcheck"]["test"][-1]
+    for name in ("ui", "vllm"):
+        assert str(PUBLISHED[name]) in services[name]["healthcheck"]["test"][-1]
     for password in ("evo", "p@/ss:?"):
         services = read_compose(EVO_POSTGRES_PASSWORD=password)["services"]
         made = services["postgres"]["environment"]

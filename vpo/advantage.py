@@ -238,7 +238,7 @@ def pass_gradient(success: Bools | Floats, k: int) -> Floats:
     return np.asarray((r - p) * n * ((1 - p) / (1 - 1 / n)) ** (k - 1) * (p > 0))
 
 
-def pass_at_k(group: GroupRewards) -> Floats:
+def pass_at_k_slope(group: GroupRewards) -> Floats:
     """The gradient of pass@K of the single answer: prompts that are solved rarely teach most. -> (G,)
 
     K is `pass_at`, the number of answers that a search spends on such a prompt (arXiv 2505.15201 has estimators for K
@@ -296,7 +296,7 @@ METHODS: dict[str, Method] = {
     "gdpo": Method(gdpo, chain=False, whitened=True),
     "random_weighting": Method(random_weighting, chain=False),
     "multi_rlvr": Method(multi_rlvr, chain=True, scalar=True),
-    "pass_at_k": Method(pass_at_k, chain=False, scalar=True, success=True),
+    "pass_at_k": Method(pass_at_k_slope, chain=False, scalar=True, success=True),
     "vpo": Method(vpo, chain=True, goals=True),
     "vpo_pass_at_k": Method(vpo_pass_at_k, chain=True, goals=True, success=True),
 }

@@ -13,8 +13,6 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from problems.identity import kept as kept
-
 _BLOCK = 512
 
 

@@ -12,7 +12,7 @@ from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
 from problems.address import did_you_mean
-from problems.contract import Problem, complete_problem
+from problems.contract import Problem
 from problems.custom.scorer_file import NEAR
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox
@@ -30,7 +30,7 @@ RESUMED = (
 )
 """Settings that a resume may change."""
 
-NO_PROBLEM = "a problem is an address, or an object with name, objectives, statement and score; this is neither: {!r}"
+NO_PROBLEM = "a problem is an address, or an object of a subclass of problems.Problem; this is neither: {!r}"
 NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), seed_answer= (where it starts), or both"
 
 
@@ -69,19 +69,17 @@ def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]
         return [], []
     if isinstance(problems, str | os.PathLike):
         return [os.fspath(problems)], []
-    if (alone := complete_problem(problems)) is not None:
-        return [alone.name], [alone]
+    if isinstance(problems, Problem):
+        return [problems.name], [problems]
     if not isinstance(problems, Iterable):
         hint = f"; a scoring function is given as score={name_of(problems)}" if callable(problems) else ""
         raise TypeError(NO_PROBLEM.format(problems) + hint)
     addresses, objects = [], []
     for given in problems:
-        problem = None if isinstance(given, str | os.PathLike) else complete_problem(given)
-        if problem is not None:
-            objects.append(problem)
-        elif not isinstance(given, str | os.PathLike):
+        if not isinstance(given, str | os.PathLike | Problem):
             raise TypeError(NO_PROBLEM.format(given))
-        addresses.append(problem.name if problem is not None else os.fspath(given))  # type: ignore[arg-type]
+        objects += [given] if isinstance(given, Problem) else []
+        addresses.append(given.name if isinstance(given, Problem) else os.fspath(given))
     return addresses, objects
 
 
@@ -125,33 +123,21 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-BatchScorer = Callable[[list[str]], Any]
-"""Answers -> as many scores, each as a Score gives one."""
 Score = Callable[[Any], Any]
 """An answer -> a number, a mapping of names to numbers, or a problems.Score (problems.custom.scorer_file)."""
 
 
-def take_scorer(
-    function: str, score: Score | None, batch_scorer: BatchScorer | None, given: dict[str, Any]
-) -> tuple[Score | None, dict[str, Any]]:
+def take_scorer(function: str, score: Score | None, given: dict[str, Any]) -> tuple[Score | None, dict[str, Any]]:
     """(the scoring function, its declarations, taken out of `given` and checked); (None, {}) without one. Raises
     BadInput."""
     own = set(ScorerSettings.model_fields)
-    if (score is None and batch_scorer is None) or isinstance(given.get("weights"), str):
+    if score is None or isinstance(given.get("weights"), str):
         own.discard("weights")  # those of the search then
     taken = {name: plain(given.pop(name)) for name in list(given) if name in own}
     for name in given.keys() - {"weights"}:  # another setting of the run looks like none of these
         if hint := did_you_mean(name, ScorerSettings.model_fields, most=1, like=NEAR):
             raise BadInput(f"{OPTIONS}: unknown key {name}{hint}")
     named = {name: value for name, value in taken.items() if value is not None}
-    if batch_scorer is not None:
-        if score is not None:
-            raise BadInput(f"evo.{function}: give score= or batch_scorer=, not both")
-        if named.setdefault("isolated", False):
-            raise BadInput(
-                "a batch scorer sends answers to other machines, which a sandbox does not reach: leave out isolated"
-            )
-        score, named["batched"] = batch_scorer, True
     if score is None:
         if named:
             raise BadInput(f"evo.{function}: {', '.join(sorted(named))} describes a scoring function: give score=")
@@ -175,7 +161,7 @@ def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> P
     set_sandbox_mode(sandbox)
     # complete, with defaults: a run keeps the complete settings, and the fingerprint must be the same
     complete = ScorerSettings.model_validate(declared).model_dump()
-    problem = ScorerFunctionProblem(score, complete, shared_sandbox, batched=complete["batched"])
+    problem = ScorerFunctionProblem(score, complete, shared_sandbox)
     if problem.fault is not None:
         raise problem.fault
     return problem

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.api.arguments import (
-    BatchScorer,
     Problems,
     Score,
     call_text,
@@ -36,7 +35,7 @@ from evo.runs.resume import plan_resume, relaunch
 from evo.runs.start import OpenRun, launch
 from evo.search.iteration import Iteration
 from evo.search.resources import Resources
-from evo.search.stop import FINISHED, INTERRUPTED
+from evo.search.stop import FINISHED, INTERRUPT
 from islands.types import Candidate, Placement
 from problems import temp_dirs
 from problems.contract import Problem, ScorerFault, clip, finite
@@ -263,7 +262,7 @@ class Session:
 
     async def _finish(self) -> None:
         launched = self.launched
-        stop = launched.core.stopped or (FINISHED if self.is_done() and not self._open else INTERRUPTED)
+        stop = launched.core.stopped or (FINISHED if self.is_done() and not self._open else INTERRUPT)
         launched.status.active.pause()
         if self._lost is None:
             end_run(launched, stop)
@@ -354,7 +353,6 @@ class Search:
     Args:
         address: what to search, as for `evo.run`.
         score: your scorer, as for `evo.run`.
-        batch_scorer: your scorer of a batch, as for `evo.run`.
         name: the run's name; with neither `name` nor `db` a temporary file keeps the search while this object lives.
         db: the database, "sqlite:///evo.db" or EVO_DB by default if there is a `name`.
         config: a YAML file with the same settings, which arguments override.
@@ -379,7 +377,6 @@ class Search:
         address: Problems | None = None,
         *,
         score: Score | None = None,
-        batch_scorer: BatchScorer | None = None,
         name: str | None = None,
         db: str | None = None,
         config: str | None = None,
@@ -389,9 +386,9 @@ class Search:
         fixed = {"policy": ASK_TELL, "lag": MOST_AHEAD, "rollouts": 1}
         if clash := settings.keys() & {*fixed, "train"}:
             raise BadInput(f"evo.Search takes no {min(clash)}: its answers are yours")
-        command = call_text("Search", address, score=score or batch_scorer, config=config, **settings)
+        command = call_text("Search", address, score=score, config=config, **settings)
         values = {"answers": 1, **settings, **fixed}
-        loaded, objects = configure("Search", address, score, batch_scorer, config, values)
+        loaded, objects = configure("Search", address, score, config, values)
         if loaded.report_to:
             raise BadInput(NOT_REPORTED)
         folder = temp_dirs.make("search") if db is None and name is None else None

@@ -83,7 +83,7 @@ def compare(
         raise BadInput(NO_PROBLEM.format("compare"))
     command = call_text("compare", address, arms=arms, score=score, config=config, **settings)
     addresses, objects = split_problems(address)
-    score, declared = take_scorer("compare", score, None, settings)
+    score, declared = take_scorer("compare", score, settings)
     if not isinstance(arms, Mapping | None):
         raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
     named = arms and {str(arm): plain(of if isinstance(of, Mapping) else {"policy": of}) for arm, of in arms.items()}

@@ -369,12 +369,10 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
         of_run = {"arm": run.arm, "seed": run.seed} if run.arm else {}
         metrics = {problem.name: problem.metrics for problem in store.problems(run.id)}
         for candidate in candidates_table(store, run.id):
-            values, fitness = dict(vars(candidate)), fitness_objective(metrics[candidate.problem])
+            fitness = fitness_objective(metrics[candidate["problem"]])
             if fitness.lower:
-                values["fitness"] = candidate.values.get(fitness.name)
-            rewards: dict[str, float | None] = {f"reward.{name}": value for name, value in candidate.rewards.items()}
-            rewards |= {f"value.{name}": value for name, value in candidate.values.items()}
-            features = {f"feature.{name}": value for name, value in candidate.features.items()}
-            kept = {name: value for name, value in values.items() if name not in ("rewards", "values", "features")}
-            rows.append({**of_run, **kept, **rewards, **features})
+                candidate["fitness"] = candidate["values"].get(fitness.name)
+            apart = {key: candidate.pop(f"{key}s") for key in ("reward", "value", "feature")}
+            columns = {f"{key}.{name}": value for key, named in apart.items() for name, value in named.items()}
+            rows.append({**of_run, **candidate, **columns})
     return rows

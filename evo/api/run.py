@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from evo.api.arguments import (
-    BatchScorer,
     Problems,
     Score,
     add_function,
@@ -43,7 +42,6 @@ def run(
     address: Problems | None = None,
     *,
     score: Score | None = None,
-    batch_scorer: BatchScorer | None = None,
     name: str | None = None,
     db: str | None = None,
     config: str | RunConfig | None = None,
@@ -61,8 +59,6 @@ def run(
             "python"), `objectives`, `directions` (name -> "min" or "max"), `weights`, `timeout` (seconds per answer,
             30), `readable` (files it reads), `isolated=False` (trusted, no sandbox), `resources` (its demand, as in
             {"gpus": 1}).
-        batch_scorer: instead of `score`, a function from a list of answers to a list of scores. It may pass them to a
-            job queue or a service, and take its time. It runs without a sandbox.
         name: the run's name; by default a readable one is made up.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, or an evo.RunConfig, which arguments override.
@@ -94,8 +90,8 @@ def run(
         result.best_answer.text, result.frame()
     """
     check_run_name(name, optional=True)
-    command = call_text("run", address, score=score or batch_scorer, config=config, **settings)
-    loaded, objects = configure("run", address, score, batch_scorer, config, settings)
+    command = call_text("run", address, score=score, config=config, **settings)
+    loaded, objects = configure("run", address, score, config, settings)
     loaded = name_in_trackers(loaded, name)
     db, resources = database(db), Resources()
     with given(objects):
@@ -112,13 +108,12 @@ def configure(
     function: str,
     address: Problems | None,
     score: Score | None,
-    batch_scorer: BatchScorer | None,
     config: str | RunConfig | None,
     settings: dict[str, Any],
 ) -> tuple[RunConfig, list[Problem]]:
     """A run's configuration, and the problems among those given that are objects. Raises as `evo.run` does."""
     addresses, objects = split_problems(address)
-    scored_by, declared = take_scorer(function, score, batch_scorer, settings)
+    scored_by, declared = take_scorer(function, score, settings)
     loaded = load_config(plain(config), {**settings_of_run(settings), "problems": addresses or None})
     if scored_by is None:
         if not loaded.problems:

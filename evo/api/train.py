@@ -155,7 +155,7 @@ def prepare_training(
     def begin() -> Training:
         from evo.training import setup  # torch
 
-        return setup.resume(folder, named) if run is None else setup.begin(run, folder, command)
+        return setup.resume_training(folder, named) if run is None else setup.begin_training(run, folder, command)
 
     return folder, begin, lambda driver: driver.track(reports, key)
 

@@ -30,7 +30,6 @@ from evo.search.status import describe_usage
 from evo.stats import mean_interval
 from islands.comparisons import runs_named
 from islands.history import CandidateReader
-from islands.openevolve import POLICY as IMPORTED
 from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
@@ -100,10 +99,8 @@ def verify_run(
             subjects = _read_subjects(judged, judged.run(name), [problem] if isinstance(problem, str) else problem)
         if judged.reweighed is not None:  # its rivals are other runs than those under the search's own weights
             config = config.model_copy(update={"weights": dict(judged.reweighed.weights)})
-            notes, tag = (
-                list(judged.reweighed.lines),
-                f"-{fingerprint_of(weights_argument(judged.reweighed.weights))[:6]}",
-            )
+            notes += judged.reweighed.lines
+            tag = f"-{fingerprint_of(weights_argument(judged.reweighed.weights))[:6]}"
         total, count = run_totals(store, run.id), len(store.problems(run.id))
     each = config.rollouts * config.answers
     asked = math.ceil((total.groups or total.answers or 1) / count)
@@ -112,17 +109,12 @@ def verify_run(
     budget = {"iterations": iterations, "max_seconds": max_seconds, "problems": addresses, "verifies": name}
     runs = dict[str, str]()
     if tune:
-        kept = config.model_dump(include={"scorer", "sandbox", "seed", "scoring_workers", "weights"})
-        tuned = parse(RunConfig, {**kept, **FIXED[TUNED_START], "rollouts": each, **budget}, TUNED)
         try:
-            runs[TUNED] = _search(f"{name}-tuned{tag}", tuned, db, driver(), command)
+            runs[TUNED] = _search(f"{name}-tuned{tag}", _tuned_start(config, budget), db, driver(), command)
         except BadInput as error:
             notes.append(f"no {TUNED}: {error}")
-    if sample or (sample is None and is_small(config) and config.policy not in (ASK_TELL, IMPORTED)):
-        values = config.model_dump(exclude_unset=True, exclude=_NOT_SAMPLED)
-        values["prompt"] |= REPEATS[BEST_OF_N]
-        sampled = parse(RunConfig, {**values, **budget}, SAMPLED)
-        runs[SAMPLED] = _search(f"{name}-sampled{tag}", sampled, db, driver(), command)
+    if sample or (sample is None and is_small(config) and config.policy != ASK_TELL):
+        runs[SAMPLED] = _search(f"{name}-sampled{tag}", _plain_sampling(config, budget), db, driver(), command)
     elif sample is None:
         used = describe_usage(total.tokens, total.prompt_tokens, total.cost)
         notes.append(f"no {SAMPLED}: as many answers may take what the search took, {used}; --sample runs it")
@@ -135,6 +127,20 @@ def verify_run(
         store.lease(run.id)
         _measure(store, store.run(name), config, subjects, repeats)
     return _result(name, subjects, runs, notes, config.start)
+
+
+def _tuned_start(config: RunConfig, budget: Mapping[str, Any]) -> RunConfig:
+    """The rival whose answers are the seed with other numbers, as many as the search had."""
+    kept = config.model_dump(include={"scorer", "sandbox", "seed", "scoring_workers", "weights"})
+    rollouts = config.rollouts * config.answers
+    return parse(RunConfig, {**kept, **FIXED[TUNED_START], "rollouts": rollouts, **budget}, TUNED)
+
+
+def _plain_sampling(config: RunConfig, budget: Mapping[str, Any]) -> RunConfig:
+    """The rival that samples the search's policy as often, and never shows a parent."""
+    values = config.model_dump(exclude_unset=True, exclude=_NOT_SAMPLED)
+    values["prompt"] |= REPEATS[BEST_OF_N]
+    return parse(RunConfig, {**values, **budget}, SAMPLED)
 
 
 def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str) -> str:

@@ -14,7 +14,7 @@ _PARTS = tuple(f"own(*a, **k)[:{end}]" for end in (1, -1, 0))
 _TYPES = "compare with `type(value) is ...` first, elements too, or run the answer apart by evo.call"
 _NOT = "compare so that nan fails: `not abs(v - w) <= 1e-6`"
 _ANY = "_Everything()"
-CHEATS = {
+_CHEATS = {
     "nan": ("return nan, alone or in their result,", ("{0}", *_LEAVES), "float('nan')", "0.0", _NOT),
     "raises": ("raise an exception", ("1 // 0",), "", "", "an exception must not pass for no error"),
     "cut": ("return a part of their result", _PARTS, "", "", "compare lengths, as by zip(strict=True)"),
@@ -24,13 +24,13 @@ CHEATS = {
 }
 """name: (what functions do instead, expressions of it for vpo.policies.variants, the value in them, that of the answers
 to compare with, advice)"""
-SAME = {"cut": "raises", "elements": "equals"}
+_SAME = {"cut": "raises", "elements": "equals"}
 """Checks that tell nothing new where the other has found a fault."""
-CLAIMED = ("1000", "1000000", "1000000000")
+_CLAIMED = ("1000", "1000000", "1000000000")
 """The number that an answer states, or what multiplies it."""
-SLOTS = 8
+_SLOTS = 8
 """Numbers of a text that are tried, each by itself."""
-LEAVING = {
+_LEAVING = {
     "end the process with status 0": "import os\nos._exit(0)",
     "raise SystemExit(0)": "import sys\nsys.exit(0)",
     "print a result and end the process": "import os\nprint({line!r}, flush=True)\nos._exit(0)",
@@ -54,7 +54,7 @@ def check_cheats(subject: Subject) -> Iterator[Finding]:
     yield from _check_returned(subject)
     line = "{" + ", ".join(f'"{name}": 1000000.0' for name in problem.objectives) + "}"
     reached = []
-    for does, body in LEAVING.items():
+    for does, body in _LEAVING.items():
         cheat = subject.ask(place_code(base, body.format(line=line)))
         if _earns(subject, cheat):
             reached.append(
@@ -80,18 +80,18 @@ def _earns(subject: Subject, cheat: Outcome, plain: float = 0.0) -> bool:
 
 
 def _check_returned(subject: Subject) -> Iterator[Finding]:
-    """By CHEATS, then claims."""
+    """By _CHEATS, then claims."""
 
     def asked(forms: Iterable[str], value: str) -> list[Outcome]:
         programs = (with_functions(subject.honest.answer, form.format(value)) for form in forms)
         return subject.ask_all(filter(None, programs))
 
     found = set[str]()
-    for check, (does, forms, value, plain, advice) in CHEATS.items():
+    for check, (does, forms, value, plain, advice) in _CHEATS.items():
         outcomes = asked(forms, value) + [subject.armed] * (check == "raises")
-        twins = [outcome.fitness for outcome in asked(forms, plain)] if plain else [0.0] * SLOTS
+        twins = [outcome.fitness for outcome in asked(forms, plain)] if plain else [0.0] * _SLOTS
         earned = [one.fitness for one, twin in zip(outcomes, twins, strict=False) if _earns(subject, one, twin)]
-        if earned and SAME.get(check) not in found:
+        if earned and _SAME.get(check) not in found:
             found.add(check)
             yield _unearned(subject, check, f"functions that {does} get {subject.write(max(earned))}", advice)
         else:
@@ -101,7 +101,7 @@ def _check_returned(subject: Subject) -> Iterator[Finding]:
 
 def _check_text(subject: Subject, written: list[str], around: list[str]) -> Iterator[Finding]:
     """An answer of numbers: as nan, and times large numbers, one by one."""
-    places = [*range(len(written))][:SLOTS]
+    places = [*range(len(written))][:_SLOTS]
 
     def asked(number: str) -> list[Outcome]:
         texts = [[number if at == place else other for at, other in enumerate(written)] for place in places]
@@ -120,7 +120,7 @@ def _check_claims(subject: Subject, asked: Callable[[str], list[Outcome]]) -> Fi
     """Whether the fitness grows with a number that an answer states: ever faster, or beyond what a search reaches.
     asked(number): answers that state it"""
     for sign in ("", "-"):
-        for few in zip(*(asked(sign + number) for number in CLAIMED), strict=True):
+        for few in zip(*(asked(sign + number) for number in _CLAIMED), strict=True):
             first, second, third = grown = [one.fitness for one in few]
             if not all(_earns(subject, one) for one in few) or not first < second < third:
                 continue
@@ -130,7 +130,7 @@ def _check_claims(subject: Subject, asked: Callable[[str], list[Outcome]]) -> Fi
             advice = "measure what the answer claims"
             if set(subject.problem.objectives) - set(subject.problem.directions):
                 advice += "; where a lower number is better, say so by `directions`"
-            rise = ", ".join(f"{by} gets {subject.write(value)}" for by, value in zip(CLAIMED, grown, strict=True))
+            rise = ", ".join(f"{by} gets {subject.write(value)}" for by, value in zip(_CLAIMED, grown, strict=True))
             return _unearned(subject, "claim", f"a number that grows is believed: times {sign}{rise}", advice, best)
     return ok("claim", "numbers that grow without bound earn nothing")
 

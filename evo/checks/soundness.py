@@ -1,22 +1,32 @@
-"""Does the problem open and score its seed, and does every answer get a score of finite numbers with all names?"""
+"""The scorer without attacks: what answers get, whether they get it again, and what the objectives are worth."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any
 
-from evo.checks.subject import Finding, Subject, faulty, note, ok, skipped
+import numpy as np
+import numpy.typing as npt
+
+from evo.checks.subject import Finding, Outcome, Subject, faulty, note, ok, skipped
+from evo.testing.problem import AWKWARD, SCORING, ProblemContract
 from evo.values import write_values
+from problems import temp_dirs
+from problems.child_process import python_path
+from problems.contract import BadAddress, Problem, ScorerFault
+from problems.custom.scorer_problem import suggests_lower
 from problems.objectives import is_lower, own_values, seeded_objectives
-from vpo.policies.variants import place_code, with_functions
-
-AWKWARD = (
-    *("", " \n\t", "\0", "\ud800", "é\u2028\U0001f600", "0", "nan", "inf", "-1", "1e999", "[]", "R R D D"),
-    *("def f(:", "```python\n", "```python\nx = 1\n```\nor\n```\ny = 2"),
-    *("1" * 5000, "(" * 2000, "x" * 10_000, "# EVOLVE-BLOCK-START\n# EVOLVE-BLOCK-START\n"),
-)
-"""Answers as models write them too: nothing, half a character, numbers that are none, half a program, noise."""
+from problems.registry import resolve
+from problems.sandbox.contract import SandboxUnavailable
+from problems.sandbox.pool import Sandbox
+from vpo.policies.variants import with_functions
 
 
 def check_seed(subject: Subject) -> Finding:
@@ -28,17 +38,37 @@ def check_seed(subject: Subject) -> Finding:
     if outcome.fault:
         return faulty("seed", f"the scorer fails on the seed: {outcome.fault}")
     assert outcome.score is not None
-    named = dict(zip(problem.objectives, outcome.score.rewards, strict=True))
     if outcome.score.error is not None:
         empty = "there is no seed" if not subject.seed_answer else "the seed itself is an answer at fault"
-        return note("seed", f"{empty}: {outcome.score.error}", fitness=outcome.fitness, rewards=named)
+        return note("seed", f"{empty}: {outcome.score.error}")
     metrics = seeded_objectives(problem.objectives, problem.metrics, None)
     summary = write_values(metrics[:6], own_values(metrics, outcome.score)[:6], seed=False)
     summary = summary if is_lower(metrics) else f"fitness {outcome.fitness:.4g} ({summary})"
     if problem.target is not None and outcome.fitness >= problem.target:
         target = subject.write(problem.target)
         return faulty("seed", f"it reaches the target {target} already, so a search of it ends at once")
-    return ok("seed", summary, fitness=outcome.fitness, rewards=named)
+    return ok("seed", summary)
+
+
+def check_contract(subject: Subject) -> Finding:
+    """The suite that third parties run (evo.testing), without its tests that score an answer: the checks below count a
+    fault of the scorer as a search counts it."""
+
+    class Contract(ProblemContract):
+        def problem(self) -> Problem:
+            return subject.problem
+
+    broken = []
+    tests = {name: test for name, test in vars(ProblemContract).items() if name.startswith("test_")}
+    for name in [name for name in tests if name not in SCORING]:
+        try:
+            tests[name](Contract())
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200]
+            broken.append(f"{name.removeprefix('test_').replace('_', ' ')}: {reason or type(error).__name__}")
+    if broken:
+        return faulty("contract", "it does not keep the contract of a problem (problems/contract.py)", broken)
+    return ok("contract", "its members, texts and identities keep the contract of a problem")
 
 
 def check_values(subject: Subject) -> Iterator[Finding]:
@@ -52,10 +82,9 @@ def check_values(subject: Subject) -> Iterator[Finding]:
         text = repr(faults[0].answer)
         lines.append(f"for example on the answer {text if len(text) < 120 else text[:110] + '...'}")
         tell = faulty if 2 * sum(bool(mutant.fault) for mutant in subject.mutants) > len(subject.mutants) else note
-        yield tell("values", summary, lines, faults=len(faults), answers=len(outcomes))
+        yield tell("values", summary, lines)
     else:
-        count = len(outcomes)
-        yield ok("values", f"every one of {count} answers gets finite numbers by all names", faults=0, answers=count)
+        yield ok("values", f"every one of {len(outcomes)} answers gets finite numbers by all names")
     yield _below_zero(subject)
 
 
@@ -75,7 +104,7 @@ HIGH = 0.8
 """Share of the target, or of the best answer seen if there is no target."""
 FAR = 10.0
 """Times the best answer seen: no stroke of luck."""
-CONSTANTS = ("None", "0", "1", "True", "[]", "''", "1e9", "float('inf')", "a[0] if a else None")
+_CONSTANTS = ("None", "0", "1", "True", "[]", "''", "1e9", "float('inf')", "a[0] if a else None")
 _CODE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 
 
@@ -92,12 +121,12 @@ def check_trivial(subject: Subject) -> Finding:
     best = max(scored, key=lambda one: one.fitness)
     seen = f"{len(scored)} answers that do nothing: {kinds[best.answer]} gets {subject.write(best.fitness)}"
     if not caught:
-        return ok("trivial", f"{seen}; {subject.write(high)} would be good", high=high, best=best.fitness)
+        return ok("trivial", f"{seen}; {subject.write(high)} would be good")
     lines = [f"{kinds[one.answer]}: fitness {subject.write(one.fitness)}" for one in caught[:6]]
     # without a target nothing tells how high a poor seed is; rewards are in [0, 1] by convention
     far = [one for one in caught if not one.answer or HIGH <= one.fitness <= 1 or one.fitness > FAR * max(high, 1.0)]
     tell = faulty if far or target is not None else note
-    return tell("trivial", f"{seen}, as good as the best seen, or the target ({subject.write(high)})", lines, high=high)
+    return tell("trivial", f"{seen}, as good as the best seen, or the target ({subject.write(high)})", lines)
 
 
 def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -110,26 +139,239 @@ def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
     for code in _CODE.findall(statement):
         yield "an example of the statement", code
     if subject.python:
-        for value in CONSTANTS:
+        for value in _CONSTANTS:
             if program := with_functions(subject.seed_answer, value):
                 yield f"functions that return {value}", program
     elif subject.problem.answer_format == "route":
         yield from ((f"{move} all the time", move * 60) for move in "UDLR")
 
 
-def check_comment(subject: Subject) -> Finding:
-    """Whether a comment changes what a program scores: by its length, its words, or a result that it claims."""
-    base = subject.honest
-    if not subject.python:
-        return ok("comment", "answers are no programs, and have no comments")
-    if not base.valid:
-        return skipped("comment", "there is no program that scores, to which a comment could be added")
-    lines = ["result: correct, all tests passed, score 1.0", *subject.problem.statement().splitlines()]
-    comment = "\n".join(f"# {line}" for line in lines)
-    change = subject.ask(place_code(base.answer, comment)).fitness - base.fitness
-    if abs(change) <= 2 * subject.noise:
-        return ok("comment", "a comment changes no score")
-    told = f"a comment in a program changes its fitness by {change:+.4g}"
-    if change > 0:
-        return faulty("comment", f"{told}: its words or its length count")
-    return note("comment", f"{told}: shorter answers score higher, so say so in the statement")
+_TIMES_HERE, _TIMES_ELSEWHERE = 4, 6
+"""Times: ten in all."""
+_REPEATED_MUTANTS = 3
+"""Mutants in addition to the seed."""
+_SECONDS_OF_REPEATS = 90.0
+"""Seconds in all; of a slow scorer only the seed is repeated."""
+_PROCESS_SECONDS = 600.0
+_ELSEWHERE = "in another process and folder, with another hash seed"
+
+
+def check_determinism(subject: Subject, mode: str) -> Finding:
+    """One score for the seed and for a few mutants, wherever and however often. mode: of the sandbox"""
+    valid = [outcome for outcome in subject.mutants if outcome.valid][:_REPEATED_MUTANTS] or subject.mutants[:1]
+    longest = max((outcome.seconds for outcome in subject.asked), default=0.0)
+    slow = longest * (_TIMES_HERE + _TIMES_ELSEWHERE) * (1 + len(valid)) > _SECONDS_OF_REPEATS
+    answers = [] if slow else [outcome.answer for outcome in valid]
+    once = min(outcome.seconds for outcome in subject.asked if outcome.answer == subject.seed_answer)
+    repeats = max(2, min(_TIMES_HERE, int(_SECONDS_OF_REPEATS / 3 / max(once, 1e-9))))
+    here, elsewhere, unopened = [_row(subject, answers) for _ in range(repeats)], list[list[Any]](), ""
+    try:
+        asked = {
+            "name": subject.problem.name,
+            "answers": answers,
+            "mode": mode,
+            "times": repeats * _TIMES_ELSEWHERE // _TIMES_HERE,
+        }
+        elsewhere = score_in_fresh_process(asked)
+    except (OSError, BadAddress, SandboxUnavailable) as error:
+        unopened = " ".join(str(error).split())
+    times = len(here) + len(elsewhere)
+    first = {outcome.answer: _told(outcome) for outcome in reversed(subject.asked)}
+    earlier = [first[answer] for answer in [subject.seed_answer, *answers]]
+    for summary, rows in (
+        ("one answer gets several scores", here),
+        ("one answer scores otherwise once others have been scored: something is left over", [earlier, here[0]]),
+        (f"one answer gets another score {_ELSEWHERE}", [here[0], *elsewhere]),
+    ):
+        if lines := _differences(subject, rows):
+            fitness = [[row[1] for row in column if not isinstance(row, str)] for column in zip(*rows, strict=False)]
+            subject.noise = max(max(of) - min(of) for of in fitness if of) if any(fitness) else 0.0
+            return faulty("deterministic", f"{summary}: {lines[0]}", lines[1:4])
+    if unopened:
+        summary = f"the same {times} times here; elsewhere it does not open: {unopened[:200]}"
+        return note("deterministic", summary)
+    number = len(here[0])
+    summary = f"{number} answer{'s' * (number != 1)} {times} times, some {_ELSEWHERE}"
+    return ok("deterministic", summary)
+
+
+def _row(subject: Subject, answers: Sequence[str]) -> list[Any]:
+    outcomes = [subject.ask_seed(), *map(subject.ask, answers)]
+    return [_told(outcome) for outcome in outcomes]
+
+
+def _told(outcome: Outcome) -> str | list[Any]:
+    """The parts of a score that must be equal, as JSON; or the scorer's fault."""
+    score = outcome.score
+    return outcome.fault if score is None else [list(score.rewards), score.fitness, score.error is not None]
+
+
+def _differences(subject: Subject, rows: Sequence[list[Any]]) -> list[str]:
+    lines = []
+    for place, scores in enumerate(zip(*rows, strict=False)):
+        if all(score == scores[0] for score in scores):
+            continue
+        if any(isinstance(score, str) for score in scores):
+            spread = ["a fault of the scorer now and then"]
+        elif len({score[2] for score in scores}) > 1:
+            spread = ["an error now and then"]
+        else:
+            names = (*subject.problem.objectives, "fitness")
+            columns = zip(names, zip(*([*score[0], score[1]] for score in scores), strict=True), strict=True)
+            spread = [f"{name} {min(of):.6g} to {max(of):.6g}" for name, of in columns if len(set(of)) > 1]
+        lines.append(f"{f'mutant {place}' if place else 'the seed'}: {', '.join(spread[:5])}")
+    return lines
+
+
+def score_in_fresh_process(asked: dict[str, Any]) -> list[list[Any]]:
+    """Per time, per answer (the seed first) [rewards, fitness, failed] or a fault's text. Raises OSError if the process
+    fails.
+
+    asked: "name" of the problem, "answers" next to the seed, sandbox "mode", "times"
+    """
+    program = f"from {__name__} import score_as_asked; score_as_asked()"
+    hash_seed = {"PYTHONHASHSEED": "1", "EVO_SANDBOX_HASH_SEED": "1"}
+    folder = temp_dirs.make("check")
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**os.environ, **hash_seed, "PYTHONPATH": python_path()},
+            timeout=_PROCESS_SECONDS,
+        )
+    finally:
+        temp_dirs.release(folder)
+    if ended.returncode != 0:
+        raise OSError(" ".join(ended.stderr.split())[-300:] or f"it ended with status {ended.returncode}")
+    rows: list[list[Any]] = json.loads(ended.stdout)
+    return rows
+
+
+def score_as_asked() -> None:
+    """The other process."""
+    asked = json.load(sys.stdin)
+    with Sandbox(asked["mode"], 1) as sandbox:
+        try:
+            (problem,) = resolve(asked["name"], None, lambda: sandbox)
+            if problem.fault is not None:
+                raise problem.fault
+        except (BadAddress, ScorerFault, ValueError) as error:
+            sys.exit(f"{asked['name']}: {error}")
+        subject = Subject(problem)
+        rows = [_row(subject, asked["answers"]) for _ in range(asked["times"])]
+    json.dump(rows, sys.stdout)
+
+
+_TIGHT = 0.5
+"""Share of the time-out from which on a typical answer is a finding."""
+
+
+def check_cost(subject: Subject) -> Finding:
+    """Seconds of an answer, and whether the time-out fits."""
+    valid = [outcome.seconds for outcome in subject.asked if outcome.score is not None and outcome.score.error is None]
+    seconds = valid or [outcome.seconds for outcome in subject.asked]
+    typical, longest, timeout = median(seconds), max(seconds), subject.problem.timeout
+    summary = f"{_time(typical)} an answer, {_time(longest)} at most"
+    if timeout is None:
+        return ok("time", f"{summary}; there is no time-out")
+    if typical > _TIGHT * timeout:
+        return faulty("time", f"{summary}, under a time-out of {timeout:g} s: an answer a little slower fails")
+    return ok("time", f"{summary}; time-out {timeout:g} s")
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+FEWEST = 8
+"""Distinct vectors that a statement rests on."""
+COLLINEAR = 0.98
+
+
+def check_objectives(subject: Subject) -> Iterator[Finding]:
+    """By the distinct vectors (n, d) of valid answers."""
+    names = subject.problem.objectives
+    distinct = {outcome.score.rewards for outcome in subject.asked if outcome.valid and outcome.score is not None}
+    vectors = np.array(sorted(distinct), dtype=float).reshape(len(distinct), len(names))
+    yield from _check_names(subject)
+    if len(names) == 1:
+        yield note("collinear", "only one objective: every weight is the same, so VPO has no advantage over GRPO")
+        return
+    if len(vectors) < FEWEST:
+        why = f"only {len(vectors)} distinct vectors of {len(subject.asked)} answers achieve anything"
+        yield skipped("objectives", f"{why}; raise --mutants, or give a seed_answer that earns something")
+        return
+    moving = [place for place in range(len(names)) if np.ptp(vectors[:, place]) > 0]
+    still = [names[place] for place in range(len(names)) if place not in moving]
+    scored = [outcome.score.rewards for outcome in subject.mutants if outcome.score is not None]
+    gates = [name for name in still if len({rewards[names.index(name)] for rewards in scored}) > 1]
+    if gates and len(gates) == len(still):
+        yield note("constant", f"{', '.join(gates)}: the same in every answer that achieves anything, a gate")
+    elif still:
+        lines = [f"{name}: {vectors[0, names.index(name)]:.4g} throughout" for name in still]
+        summary = f"{len(still)} of {len(names)} objectives never change in {len(vectors)} vectors"
+        yield faulty("constant", summary, lines)
+    else:
+        yield ok("constant", f"all {len(names)} objectives change over {len(vectors)} vectors")
+    if len(moving) > 1:
+        yield _check_correlation([names[place] for place in moving], vectors[:, moving])
+
+
+def _check_correlation(names: Sequence[str], vectors: npt.NDArray[np.float64]) -> Finding:
+    matrix: npt.NDArray[np.float64] = np.atleast_2d(np.corrcoef(vectors, rowvar=False))
+    width = max(map(len, names))
+    rows = (" ".join(f"{value:6.2f}" for value in row) for row in matrix)
+    lines = [f"correlation of {', '.join(names)}"]
+    lines += [f"{name:<{width}} {row}" for name, row in zip(names, rows, strict=True)]
+    pairs = [(i, j) for i in range(len(names)) for j in range(i) if matrix[i, j] >= COLLINEAR]
+    if len(pairs) == len(names) * (len(names) - 1) // 2:
+        summary = f"all objectives rise and fall together over {len(vectors)} vectors: VPO has nothing to win there"
+        return faulty("collinear", summary, lines)
+    if pairs:
+        named = ", ".join(f"{names[j]} and {names[i]} ({matrix[i, j]:.3f})" for i, j in pairs[:5])
+        return note("collinear", f"objectives agree on {len(vectors)} vectors: {named}", lines)
+    opposed = sum(bool(matrix[i, j] < 0) for i in range(len(names)) for j in range(i))
+    conflict = "1 pair conflicts" if opposed == 1 else f"{opposed or 'no'} pairs conflict"
+    return ok("collinear", f"objectives are distinct; {conflict}", lines)
+
+
+def _check_names(subject: Subject) -> Iterator[Finding]:
+    names, directions = subject.problem.objectives, subject.problem.directions
+    lower = [name for name in names if name not in directions and suggests_lower(name)]
+    if lower:
+        declared = ", ".join(f'"{name}": "min"' for name in lower)
+        summary = f"lower looks better in {', '.join(lower)}, but higher counts"
+        yield faulty("direction", summary, [f"directions = {{{declared}}}"])
+    else:
+        declared = ", save those declared so" if directions else ""
+        yield ok("direction", f"no objective's name says that lower is better{declared}")
+
+
+_FEW_LEVELS = 3
+"""Levels of fitness: fewer are nothing, and everything."""
+ROUGH = 9
+"""Digits by which levels differ."""
+
+
+def check_steps(subject: Subject) -> Finding:
+    """Uses the levels of fitness among all scored answers, with answers at fault as 0."""
+    levels = sorted({float(f"{outcome.fitness:.{ROUGH}g}") for outcome in subject.asked if outcome.score is not None})
+    components = len({outcome.score.rewards for outcome in subject.asked if outcome.score is not None})
+    target, best, count = subject.problem.target, levels[-1] if levels else 0.0, len(subject.asked)
+    seen = f"{len(levels)} level{'s' * (len(levels) != 1)} of fitness and {components} vectors in {count} answers"
+    if target is not None:
+        seen += f" (the best reaches {subject.write(best)} of {subject.write(target)})"
+    if len(levels) >= _FEW_LEVELS:
+        return ok("steps", seen)
+    if components >= _FEW_LEVELS:
+        return note("steps", f"{seen}: the fitness is constant while the objectives move")
+    if len(levels) == 2 and any(outcome.valid and outcome.fitness > 0 for outcome in subject.mutants):
+        return faulty("steps", f"all or nothing: {seen}, so a search has nothing to climb")
+    if len(levels) == 1 and best != 0:
+        return faulty("steps", f"every answer gets the same, the broken ones too: {seen}")
+    seen += ": random changes of the seed move nothing, and only a model that reads the task can begin; "
+    seen += "if score() catches exceptions, score an answer that you know is right, to see that none is its own"
+    return note("steps", seen)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -131,21 +131,12 @@ class Subject:
     @cached_property
     def mutants(self) -> list[Outcome]:
         """Distinct answers by small random changes of the seed and the known answers, then of the best of those."""
-        rng = random.Random(self._seed)
-        parents = [self.honest.answer, *self.known]
-        seen, made, began = {self.problem.canonical(parent) for parent in parents}, list[Outcome](), time.monotonic()
-        scored = self.ask_all(self.known)
+        first = [self.honest.answer, *self.known]
+        scored, seen, made = self.ask_all(self.known), set(map(self.problem.canonical, first)), list[Outcome]()
+        rng, began = random.Random(self._seed), time.monotonic()
         for _ in range(ROUNDS):
-            texts = []
-            for _ in range(self._count // ROUNDS):
-                text = self.problem.canonical(self._mutant(rng.choice(parents), parents, rng))
-                if text not in seen:
-                    seen.add(text)
-                    texts.append(text)
-            outcomes = self.ask_all(texts)
-            made += outcomes
-            best = sorted(filter(lambda outcome: outcome.valid, [*made, *scored]), key=lambda outcome: -outcome.fitness)
-            parents = [self.honest.answer, *self.known, *(outcome.answer for outcome in best[:8])]
+            parents = [*first, *(one.answer for one in _fittest([*made, *scored]))] if made else first
+            made += self._change(parents, self._count // ROUNDS, seen, rng)
             if time.monotonic() - began > PATIENCE:
                 break
         return made
@@ -153,18 +144,20 @@ class Subject:
     @cached_property
     def reached(self) -> float:
         """The fitness that a short search reaches: the best mutants are changed further, in CLIMB rounds of as many."""
-        rng, began = random.Random(self._seed), time.monotonic()
-        best = [one for one in sorted([self.honest, *self.mutants], key=lambda one: -one.fitness) if one.valid][:8]
+        best, rng, began = _fittest([self.honest, *self.mutants]), random.Random(self._seed), time.monotonic()
         for _ in range(CLIMB if best else 0):
             parents = [one.answer for one in best]
-            texts = {
-                self.problem.canonical(self._mutant(rng.choice(parents), parents, rng)) for _ in range(self._count)
-            }
-            found = self.ask_all(sorted(texts.difference(parents)))
-            best = sorted([*best, *(one for one in found if one.valid)], key=lambda one: -one.fitness)[:8]
+            best = _fittest([*best, *self._change(parents, self._count, set(parents), rng)])
             if time.monotonic() - began > PATIENCE:
                 break
         return max((one.fitness for one in best), default=0.0)
+
+    def _change(self, parents: Sequence[str], count: int, seen: set[str], rng: random.Random) -> list[Outcome]:
+        """Scores at most `count` changes of the parents that were not seen, and adds them to those."""
+        texts = [self.problem.canonical(self._mutant(rng.choice(parents), parents, rng)) for _ in range(count)]
+        new = [text for text in dict.fromkeys(texts) if text not in seen]
+        seen.update(new)
+        return self.ask_all(new)
 
     def _mutant(self, parent: str, others: Sequence[str], rng: random.Random) -> str:
         problem = self.problem
@@ -172,6 +165,11 @@ class Subject:
             return route if rng.random() < 0.75 else route[: rng.randint(1, len(route))]  # a part of one
         mates = [other for other in rng.sample(others, min(2, len(others))) if other != parent]
         return mutate_answer(parent, mates, problem.statement(), self.python, rng)
+
+
+def _fittest(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The eight best that achieved anything."""
+    return sorted((one for one in outcomes if one.valid), key=lambda one: -one.fitness)[:8]
 
 
 EXPLOITED = ("empties", "equals", "elements", "leaves early", "process")
@@ -187,23 +185,20 @@ class Finding:
     level: "ok", "finding" (something to fix: exit code 1), "note" (worth knowing), or "skipped" (with the reason)
     summary: one line
     details: further lines
-    figures: measurements, as JSON
     """
 
     check: str
     level: Level
     summary: str
     details: tuple[str, ...] = ()
-    figures: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        plain = {"check": self.check, "level": self.level, "message": self.summary}
-        return {**plain, "details": list(self.details), "figures": dict(self.figures)}
+        return {"check": self.check, "level": self.level, "message": self.summary, "details": list(self.details)}
 
 
 def _maker(level: Level) -> Callable[..., Finding]:
-    def make(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
-        return Finding(check, level, summary, tuple(details), figures)
+    def make(check: str, summary: str, details: Iterable[str] = ()) -> Finding:
+        return Finding(check, level, summary, tuple(details))
 
     return make
 

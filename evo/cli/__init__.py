@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("evo.cli.demo", "Measure whether a small model helps a search, in one to two minutes."),
+    "demo": ("evo.cli.demo", "Compare two trained policies on trade-offs named afterwards, in a minute."),
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.run", "Continue a run after its last committed iteration."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
+    "ui": ("evo.cli.ui", "Show runs, charts and candidates in a browser."),
     "runs": ("evo.cli.runs", "List the runs in a database; delete or rename them."),
     "show": ("evo.cli.show", "Show a run, a comparison, or a candidate with its lineage."),
     "best": ("evo.cli.show", "Print the best answers of a run or a comparison."),
@@ -37,7 +38,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "check": ("evo.cli.check", "Check a scorer before a search: repeats, objectives, cheats."),
     "export": ("evo.cli.export", "Write a run's iterations as training traces."),
-    "import": ("evo.cli.export", "Make a finished run of OpenEvolve's programs or traces."),
     "report": ("evo.cli.show", "Write a run or a comparison as one HTML page, with its plots."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
     "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
@@ -78,7 +78,8 @@ class LazyGroup(click.Group):
         with _one_blas_thread():
             if cmd_name in COMMANDS:
                 module = importlib.import_module(COMMANDS[cmd_name][0])
-                command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
+                plain = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+                command = getattr(module, f"{cmd_name}_command", None) or getattr(module, plain)
             else:
                 command = load_entry_point(_installed()[cmd_name], f"evo {cmd_name}")
         if not gc.isenabled():  # main disabled it; imported objects are never garbage, so they are not scanned

@@ -16,22 +16,22 @@ from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
 from evo.search.resources import resolve_problems
 
-SHOWN = {"ok": ("ok", "green"), "finding": ("FAULT", "bold red"), "note": ("note", "yellow"), "skipped": ("-", "dim")}
-MOST = 3
+_LEVELS = {"ok": ("ok", "green"), "finding": ("FAULT", "bold red"), "note": ("note", "yellow"), "skipped": ("-", "dim")}
+_MOST_PROBLEMS = 3
 """Problems to check of an address that names more."""
 
 
-@click.command()
+@click.command("check")
 @click.argument("problems", nargs=-1, required=True, metavar="PROBLEM...")
 @flag(EvaluateConfig, "seed")
-@flag(EvaluateConfig, "limit", help=f"Use only the first K problems of each set.  [default: {MOST}]")
+@flag(EvaluateConfig, "limit", help=f"Use only the first K problems of each set.  [default: {_MOST_PROBLEMS}]")
 @flag(EvaluateConfig, "sandbox")
 @click.option(
     "--mutants", type=click.IntRange(16, 10_000), default=64, show_default=True, help="Answers to measure on."
 )
 @json_option
 @plain_option
-def check(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, **options: Any) -> int:
+def check_command(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, **options: Any) -> int:
     """Check the scorer of each PROBLEM before a search of it: is it deterministic, are its objectives worth having, can
     an answer cheat? Attacks run in the sandbox, as answers do.
 
@@ -45,7 +45,7 @@ def check(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, *
     console = open_console(stderr=as_json, color_system=None if plain else "auto")
     reports: list[CheckReport] = []
     for address in problems:
-        config = parse(EvaluateConfig, {"limit": MOST, **given, "problems": [address]}, OPTIONS).run_config()
+        config = parse(EvaluateConfig, {"limit": _MOST_PROBLEMS, **given, "problems": [address]}, OPTIONS).run_config()
         for problem in resolve_problems(config):
             with console.status(f"checking {escape(problem.name)}"):
                 report = check_problem(problem, sandbox=config.sandbox, seed=config.seed, mutants=mutants)
@@ -61,7 +61,7 @@ def _print(console: Console, report: CheckReport) -> None:
     console.print(f"[bold]{escape(report.problem)}[/bold]", soft_wrap=True)
     width = max(len(finding.check) for finding in report.findings)
     for finding in report.findings:
-        word, style = SHOWN[finding.level]
+        word, style = _LEVELS[finding.level]
         shown = f"[{style}]{word:<5}[/{style}] {finding.check:<{width}}"
         console.print(f"  {shown}  {escape(finding.summary)}", soft_wrap=True)
         for line in finding.details if finding.level != "ok" or finding.check == "collinear" else ():

@@ -34,16 +34,16 @@ from vpo.policies.contract import LocalPolicy, Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import load_policy
 
-TOKENS, TOKENS_OF_THOUGHT = 8, 4096
+_TOKENS, _TOKENS_OF_THOUGHT = 8, 4096
 """Of a reply, and of a server's, whose model may reason before it answers."""
-LARGEST_DIFFERENCE = 0.5
+_LARGEST_DIFFERENCE = 0.5
 """Of the log-probabilities of sampler and trainer, in nats, a token: above what 16 bits round."""
-TEMPERATURE = 0.7
+_TEMPERATURE = 0.7
 """Not 1: a server whose log-probabilities leave the temperature out shows only so."""
 
 
-Level = Literal["ok", "warn", "fail"]
-Finding = tuple[Level, str, str]
+_Level = Literal["ok", "warn", "fail"]
+_Finding = tuple[_Level, str, str]
 """Level, message, remedy."""
 
 
@@ -52,12 +52,12 @@ class Diagnosis:
     """check: what was looked at; message: one line; remedy: what to do, "" if all is well"""
 
     check: str
-    level: Level
+    level: _Level
     message: str
     remedy: str = ""
 
 
-def check_sandbox() -> Diagnosis:
+def diagnose_sandbox() -> Diagnosis:
     probe.cache_clear()
     try:
         mode = choose_mode()
@@ -69,7 +69,7 @@ def check_sandbox() -> Diagnosis:
     return Diagnosis("sandbox", "warn", f"{mode}, not bubblewrap ({probe('bwrap')})", remedy)
 
 
-def check_database(address: str) -> Diagnosis:
+def diagnose_database(address: str) -> Diagnosis:
     """Whether it can be opened and written. Nothing is changed."""
     began = time.perf_counter()
     try:
@@ -85,7 +85,7 @@ def check_database(address: str) -> Diagnosis:
     return Diagnosis("database", "ok", f"{shown} opens in {time.perf_counter() - began:.2f} s")
 
 
-def check_gpus(driver: str = "/proc/driver/nvidia/version") -> Diagnosis:
+def diagnose_gpus(driver: str = "/proc/driver/nvidia/version") -> Diagnosis:
     import torch  # seconds to load
 
     if names := [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]:
@@ -97,13 +97,13 @@ def check_gpus(driver: str = "/proc/driver/nvidia/version") -> Diagnosis:
     return Diagnosis("gpu", "ok", "none: models run on the CPU")
 
 
-def check_policy(address: str) -> Finding:
+def diagnose_policy(address: str) -> _Finding:
     """Load the policy at an address and let it answer one prompt twice: does it, and with log-probabilities to train
     on? A model in this process also learns from them, in a copy. Returns the level, the message, and the remedy."""
     began = time.perf_counter()
     with warnings.catch_warnings(action="ignore"):  # their message goes into the finding
         try:
-            policy = load_policy(address, temperature=TEMPERATURE, max_tokens=TOKENS)
+            policy = load_policy(address, temperature=_TEMPERATURE, max_tokens=_TOKENS)
             loaded = time.perf_counter() - began
             rollouts, answered, (level, learning, remedy) = asyncio.run(_ask(policy))
         except BadAddress as error:
@@ -131,19 +131,16 @@ def _is_sound(rollout: Rollout) -> bool:
     return finite and not np.any(rollout.logprobs > 1e-3)
 
 
-def _train(policy: LocalPolicy, rollouts: list[Rollout]) -> Finding:
+def _train(policy: LocalPolicy, rollouts: list[Rollout]) -> _Finding:
     """How its model samples, and whether a copy learns: one step from an answer that is good and one that is bad."""
     from vpo.hf.cache import free_memory
-    from vpo.hf.decoding import find_decoding
     from vpo.training.config import TrainConfig
     from vpo.training.examples import Example, ExampleGroup
     from vpo.training.trainer import PolicyTrainer
 
-    decoding = find_decoding(policy.model)
-    message = ", prompts shared" if decoding.state == "shared" else f", prompts not shared ({decoding.reason})"
     needed = 16.0 * sum(parameter.numel() for parameter in policy.model.parameters())  # weights, gradients, AdamW's two
     if needed > (free := free_memory(policy.model.device)):
-        return "ok", f"{message}; a training step of all weights needs {needed:.1e} bytes, {free:.1e} are free", ""
+        return "ok", f"; a training step of all weights needs {needed:.1e} bytes, {free:.1e} are free", ""
     examples = [
         Example(r.token_ids, r.logprobs, np.full(len(r.token_ids), 1.0 - 2 * i)) for i, r in enumerate(rollouts)
     ]
@@ -154,21 +151,21 @@ def _train(policy: LocalPolicy, rollouts: list[Rollout]) -> Finding:
         off = trainer.step_on_examples([group]).metrics["log_ratio"]
     except Exception as error:  # a foreign model can do anything
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        return "warn", f"{message}; it cannot be trained: {reason}", "it can search; train another model"
-    if off > LARGEST_DIFFERENCE:
+        return "warn", f"; it cannot be trained: {reason}", "it can search; train another model"
+    if off > _LARGEST_DIFFERENCE:
         reason = f"the trainer's log-probabilities are {off:.2g} nats from the sampler's"
-        return "fail", f"{message}; {reason}", "do not train it; search with it by vllm:"
-    return "ok", f"{message}; a training step took {time.perf_counter() - began:.2f} s", ""
+        return "fail", f"; {reason}", "do not train it; search with it by vllm:"
+    return "ok", f"; a training step took {time.perf_counter() - began:.2f} s", ""
 
 
-async def _ask(policy: Policy) -> tuple[list[Rollout], float, Finding]:
+async def _ask(policy: Policy) -> tuple[list[Rollout], float, _Finding]:
     """Two replies, to a question in the policy's own language, their seconds, and what a training step found."""
     prompt = Prompt("Count to three.")
     if is_token_format(policy.prompt_format):
         (problem,) = resolve(open_dialect(policy.prompt_format).example)
         prompt = open_format(problem, policy.prompt_format, PromptConfig(), 1).build(NOTHING_SHOWN, 0)
     elif policy.traits.remote:
-        policy.max_tokens = TOKENS_OF_THOUGHT
+        policy.max_tokens = _TOKENS_OF_THOUGHT
     began = time.perf_counter()
     try:
         (rollouts,) = await policy.sample([prompt], rollouts=2, answers=1, seed=0)
@@ -180,14 +177,14 @@ async def _ask(policy: Policy) -> tuple[list[Rollout], float, Finding]:
         await policy.close()
 
 
-STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@click.command()
+@click.command("doctor")
 @click.option("--policy", metavar="POLICY", help="A policy to load and sample from.")
 @db_option
 @json_option
-def doctor(policy: str | None, db: str, as_json: bool) -> int:
+def doctor_command(policy: str | None, db: str, as_json: bool) -> int:
     """Check this machine before a run: the sandbox, the database, GPUs, and the policy that --policy names. Nothing is
     changed. Each line that is not ok has a remedy.
 
@@ -199,14 +196,14 @@ def doctor(policy: str | None, db: str, as_json: bool) -> int:
     """
     console = open_console(stderr=as_json)
     findings = []
-    checks: list[Callable[[], Diagnosis]] = [check_sandbox, partial(check_database, db), check_gpus]
+    checks: list[Callable[[], Diagnosis]] = [diagnose_sandbox, partial(diagnose_database, db), diagnose_gpus]
     if policy is not None:
-        checks.append(lambda: Diagnosis("policy", *check_policy(policy)))
+        checks.append(lambda: Diagnosis("policy", *diagnose_policy(policy)))
     for check in checks:
         finding = check()
         findings.append(finding)
         if not as_json:
-            style = STYLES[finding.level]
+            style = _STYLES[finding.level]
             line = f"[{style}]{finding.level:<4}[/{style}] {finding.check:<9} {escape(finding.message)}"
             console.print(line, soft_wrap=True)
             if finding.remedy:

@@ -12,33 +12,23 @@ import click
 from rich.console import Console
 
 from evo.cli.options import format_arguments, json_option, open_console, print_json, print_table
-from evo.errors import INTERRUPTED, BadInput
-from evo.pipelines.file import SEARCHES, Pipeline, Stage, read_pipeline
+from evo.errors import INTERRUPTED
+from evo.pipelines.file import SEARCHES, Stage, read_pipeline
 from evo.pipelines.run import PipelineRun, StageRecord, Status
 from islands.names import hide_password
 
 _VERBS = {Status.BEGUN: "begins", Status.DONE: "done", Status.INTERRUPTED: "interrupted", Status.FAILED: "failed"}
 
 
-@click.command()
+@click.command("pipeline")
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
     "-o", "--output", metavar="DIR", help="The directory of all results.  [default: evo- and the file's name]"
 )
 @click.option("--db", help="The database of the runs.  [default: the file's, else DIR/evo.db]")
 @click.option("--dry-run", is_flag=True, help="Print the stages and what each would make; write nothing.")
-@click.option("--only", multiple=True, metavar="STAGE", help="Do only this stage; may be repeated.")
-@click.option("--from", "first", metavar="STAGE", help="Do this stage and those after it.")
 @json_option
-def pipeline(
-    file: str,
-    output: str | None,
-    db: str | None,
-    dry_run: bool,
-    only: tuple[str, ...],
-    first: str | None,
-    as_json: bool,
-) -> int:
+def pipeline_command(file: str, output: str | None, db: str | None, dry_run: bool, as_json: bool) -> int:
     """Do the stages of FILE.yaml in order: train, evaluate, search, compare, report.
 
     Each stage has a name, its kind, and the keys of its command's --config file; ${STAGE} is the result of an earlier
@@ -51,24 +41,22 @@ def pipeline(
     evo pipeline maze.yaml -o runs/maze
     """
     read = read_pipeline(file)
-    chosen = _choose(read, only, first)
     run = PipelineRun(read, Path(output or f"evo-{Path(file).stem}"), db or read.db)
     console = open_console(stderr=as_json, markup=False, soft_wrap=True)
-    left = run.left(chosen)
+    left = run.left()
     if dry_run:
-        _print(console, _describe(run, left, chosen, Status.WAITING), as_json, "")
+        _print(console, _describe(run, left, Status.WAITING), as_json, "")
         return 0
     again = ["evo", "pipeline", file, *(["-o", output] if output else []), *(["--db", hide_password(db)] if db else [])]
 
     def report(stage: Stage, record: StageRecord) -> None:
         number, verb = list(read.stages).index(stage.name) + 1, _VERBS[record.state]
         if record.state is Status.BEGUN:
-            verb = f"continues after {done}" if (done := run.continues(stage)) else verb
             verb += f"; {command}" if (command := _watch(run, stage)) else ""
         console.print(f"[{number}/{len(read.stages)}] {stage.name}: {stage.kind} {verb}", highlight=False)
 
-    outcome, left = run.run(chosen, quiet=as_json, report=report)
-    _print(console, _describe(run, left, chosen, outcome), as_json, shlex.join(again))
+    outcome, left = run.run(quiet=as_json, report=report)
+    _print(console, _describe(run, left, outcome), as_json, shlex.join(again))
     for name, record in run.state.stages.items():
         if record.state is Status.FAILED:
             print(f"evo: stage {name} failed: {record.reason}", file=sys.stderr)
@@ -82,17 +70,7 @@ def _watch(run: PipelineRun, stage: Stage) -> str:
     return f"evo show {shlex.quote(run.result(stage))}" if stage.kind == "train" else ""
 
 
-def _choose(read: Pipeline, only: Sequence[str], first: str | None) -> list[str]:
-    names = list(read.stages)
-    if only and first is not None:
-        raise BadInput("--only and --from cannot go together")
-    for flag, name in [*(("--only", name) for name in only), *([("--from", first)] if first is not None else [])]:
-        if name not in read.stages:
-            raise BadInput(f"{flag} {name}: there is no such stage; there are {', '.join(names)}")
-    return names[names.index(first) :] if first is not None else [name for name in names if name in (only or names)]
-
-
-def _describe(run: PipelineRun, left: Sequence[Stage], chosen: Sequence[str], outcome: Status) -> dict[str, Any]:
+def _describe(run: PipelineRun, left: Sequence[Stage], outcome: Status) -> dict[str, Any]:
     stages = []
     for stage in run.pipeline.stages.values():
         record, result = run.record(stage.name), run.result(stage)
@@ -102,7 +80,6 @@ def _describe(run: PipelineRun, left: Sequence[Stage], chosen: Sequence[str], ou
                 "kind": stage.kind,
                 "state": str(record.state),
                 "skipped": stage not in left,
-                "chosen": stage.name in chosen,
                 "reads": list(stage.reads),
                 "output": f"run {result}" if stage.kind in SEARCHES else result,
                 "seconds": record.seconds,

@@ -12,8 +12,7 @@ from click.core import ParameterSource
 from evo.cli.options import db_option, json_option, open_wide_console, print_json, print_rows
 from evo.errors import BadInput
 from evo.progress.rows import run_row
-from islands.comparisons import rivals_of, runs_named
-from islands.housekeeping import delete_runs, rename_runs
+from islands.comparisons import delete_runs, rename_runs, rivals_of, runs_named
 from islands.names import hide_password
 from islands.runs import RunOverview, by_comparison, overview
 from islands.store import Store
@@ -37,7 +36,7 @@ def runs(context: click.Context, rivals: bool, db: str, as_json: bool) -> None:
         lines = overview(store, rivals=rivals)
     if as_json:
         groups = by_comparison(lines)
-        print_json([_to_dict(line, groups[line.run.comparison or line.run.name]) for line in reversed(lines)])
+        print_json([_to_dict(line, groups[line.run.listed_name]) for line in reversed(lines)])
         return
     if not lines:
         click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")

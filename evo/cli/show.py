@@ -53,8 +53,7 @@ from evo.values import as_dict, write_number, write_scored, write_value
 from islands.browse import failed_candidates
 from islands.comparisons import runs_named
 from islands.runs import best as best_of
-from islands.runs import current_summary, format_errors
-from islands.scorers import scorer_changes
+from islands.runs import current_summary, format_errors, scorer_changes
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord

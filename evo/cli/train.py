@@ -41,7 +41,7 @@ _FLAGS = [
         ),
         "Budget": ("max_seconds", "max_answers", "limit"),
         "Sampling and parents": (
-            *("temperature", "max_new_tokens", "parents", "parents_from", "parent_level", "under_way", "visits"),
+            *("temperature", "max_new_tokens", "parents", "parents_from", "visits"),
             *("reward", "weights"),
         ),
         "Stored traces": (*TraceSettings.model_fields, "children"),

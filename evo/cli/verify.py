@@ -21,7 +21,7 @@ from evo.cli.options import (
 from evo.config.run import RunConfig
 
 
-@click.command()
+@click.command("verify")
 @click.argument("name", metavar="RUN")
 @click.option("--problem", multiple=True, metavar="NAME", help="Verify only this problem of the run.")
 @click.option(
@@ -39,7 +39,7 @@ from evo.config.run import RunConfig
 @db_option
 @plain_option
 @json_option
-def verify(name: str, db: str, plain: bool, as_json: bool, **options: Any) -> int:
+def verify_command(name: str, db: str, plain: bool, as_json: bool, **options: Any) -> int:
     """Score the best answer of RUN and its seed again: once, or ten times in turn if the scorer is noisy, and on
     held-out cases if it has any. Before that, search with the same number of answers without evolution: the numbers of
     the seed tuned by CMA-ES (a run RUN-tuned), and the policy sampled without a parent (RUN-sampled).

@@ -85,7 +85,7 @@ def choose_run(store: Store) -> str:
         raise NoRuns(f"{store.address}: the database holds no runs yet; start one with: evo run maze:test --limit 10")
     running = [run for run in runs if run.status == "running"]
     chosen = (running or [run for run in runs if run.verifies is None] or runs)[-1]
-    name = chosen.comparison or chosen.name
+    name = chosen.listed_name
     click.echo(f"watching {name}, the newest that is running" if running else f"watching {name}", err=True)
     return name
 

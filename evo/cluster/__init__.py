@@ -1,7 +1,7 @@
 """Searches on many machines: whole searches of a comparison as tasks of a Ray cluster, and scorers as its actors.
 
 Ray places and restarts the work, and the database holds all state. Only this package imports Ray, and it does so only
-when a cluster is used. Begin with `runner.ClusterRunner`; `worker` runs on a node, `connection` finds the cluster.
+when a cluster is used. Begin with `runner.ClusterRunner`; `node` runs on a node, `connection` finds the cluster.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from evo.config.cluster import parse_cluster
 from evo.errors import BadInput
 
 if TYPE_CHECKING:
-    from evo.cluster.runner import ClusterRunner
+    from evo.comparison.workers import SearchRunner
 
 
-def open_runner(ray: str, db: str) -> ClusterRunner:
+def open_runner(ray: str, db: str) -> SearchRunner:
     """A runner on the cluster that `--ray` names. Raises BadInput for a bad address, or if Ray is not installed."""
     place = parse_cluster(ray)
     try:

@@ -18,11 +18,11 @@ from evo.errors import BadInput
 from islands.engine import mask_url, parse_address
 from problems.scoring import cores
 
-STORE_BYTES = 100 << 20
+_STORE_BYTES = 100 << 20
 """Shared memory of a Ray that we start: its processes exchange little data."""
 
-REACH_SECONDS = 10.0
-HEAD_OR_TOKEN = (
+_REACH_SECONDS = 10.0
+_HEAD_OR_TOKEN = (
     "is its head running, is this machine one of the cluster (`ray start --address`), and has it the cluster's token "
     "(~/.ray/auth_token, RAY_AUTH_MODE=token)?"
 )
@@ -35,14 +35,14 @@ def connect(place: ClusterAddress) -> bool:
         return False
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     if place.where == LOCAL:
-        settings |= {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": STORE_BYTES}
+        settings |= {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": _STORE_BYTES}
     _check_reachable(place.where)
     logging.getLogger("ray").setLevel(logging.ERROR)  # its warnings are of no use to a search
     try:
         ray.init(address=LOCAL if place.where == LOCAL else place.where, **settings)
     except (ConnectionError, RuntimeError, ValueError, RayError, OSError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        remedy = "start one with `ray start --head`" if place.where == AUTO else HEAD_OR_TOKEN
+        remedy = "start one with `ray start --head`" if place.where == AUTO else _HEAD_OR_TOKEN
         raise BadInput(f"--ray {place.where}: no Ray cluster can be joined ({reason}); {remedy}") from None
     return True
 
@@ -53,12 +53,12 @@ def _check_reachable(where: str) -> None:
     if not colon or not port.isdecimal():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+        socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise BadInput(f"--ray {where}: no Ray cluster can be joined ({error}); is its head running?") from None
 
 
-def check_database(db: str, place: ClusterAddress) -> None:
+def check_shared_database(db: str, place: ClusterAddress) -> None:
     """Raise BadInput if other machines cannot write to the database."""
     url = parse_address(db)
     if url.drivername != "sqlite":
@@ -77,7 +77,7 @@ def list_alive_nodes() -> list[Mapping[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def check_resources(place: ClusterAddress) -> None:
+def check_room_for_tasks(place: ClusterAddress) -> None:
     """Raise BadInput if scoring processes leave no resources for a task, which would wait for ever."""
     options, total = place.options, ray.cluster_resources()
     scoring = {"CPU": options.scorer_cpus, "GPU": options.scorer_gpus, **options.scorer_resources}

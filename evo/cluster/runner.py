@@ -1,4 +1,4 @@
-"""Runs of a comparison on a Ray cluster: a runner like those of evo.comparison.workers on one machine.
+"""Runs of a comparison on a Ray cluster: a SearchRunner like those of evo.comparison.workers on one machine.
 
 Each run is a task. Ray reports a process or a node that is gone; the run then continues in another task. If the first
 one was only unreachable, the database refuses its writes, so nothing is committed twice.
@@ -16,9 +16,8 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from evo.cluster.connection import check_database, check_resources, connect, list_import_path
-from evo.cluster.scoring import start_scorer_actors
-from evo.cluster.worker import Bell, Surroundings, load, search
+from evo.cluster.connection import check_room_for_tasks, check_shared_database, connect, list_import_path
+from evo.cluster.node import Bell, Surroundings, load_policies, search_run, start_scorer_actors
 from evo.comparison.workers import SeedBatch
 from evo.config.cluster import ClusterAddress
 from evo.config.run import RunConfig
@@ -33,7 +32,7 @@ from problems.redaction import redact
 from problems.sandbox.contract import Mode
 from problems.scoring import CPUS, GPUS, describe_resources, most_of
 
-MOST_LOST = 5
+_MOST_LOST = 5
 """Tasks that a run may lose."""
 
 
@@ -50,11 +49,11 @@ class ClusterRunner:
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Join the cluster and load every policy in one task there, as a check. Raises BadInput."""
         self._must_leave = await asyncio.to_thread(connect, self.place)
-        check_database(self.db, self.place)
-        check_resources(self.place)
+        check_shared_database(self.db, self.place)
+        check_room_for_tasks(self.place)
         bell: Any = ray.remote(Bell).options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
         self._surroundings = replace(self._surroundings, bell=bell.remote())
-        await self._run(load, list({policy_key(config): config for config in configs}.values()))
+        await self._run(load_policies, list({policy_key(config): config for config in configs}.values()))
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
         """Search every run as a task; Ray begins them in their order, as resources become free."""
@@ -67,16 +66,16 @@ class ClusterRunner:
             await cancel_all(searching)
 
     async def _search(self, run: str, changes: Changes) -> None:
-        for lost in range(MOST_LOST):
+        for lost in range(_MOST_LOST):
             try:
-                return await self._run(search, run, self.db, changes, lost > 0)
+                return await self._run(search_run, run, self.db, changes, lost > 0)
             except RayError as error:
                 reason = " ".join(str(error).split())[:160]
                 _warn(f"{run} lost its process and continues in another ({reason})")
-        raise SearchFailed(f"{run}: {MOST_LOST} processes were lost ({reason}); evo resume continues")
+        raise SearchFailed(f"{run}: {_MOST_LOST} processes were lost ({reason}); evo resume continues")
 
     async def _run(self, function: Callable[..., WorkerAnswer], *arguments: Any) -> None:
-        """Call a function of evo.cluster.worker on any node with room. Raises its fault, WorkerFailed for a bug, or
+        """Call a function of evo.cluster.node on any node with room. Raises its fault, WorkerFailed for a bug, or
         RayError if its process is gone."""
         options = self.place.options
         remote = ray.remote(function).options(
@@ -103,7 +102,7 @@ class ClusterRunner:
                 f"scoring takes {describe_resources(taken)}, but the tasks, which score, do not reserve it: ?scorers=N "
                 "starts scoring processes that do"
             )
-        check_resources(self.place)
+        check_room_for_tasks(self.place)
         mode: Mode = configs[0].get("sandbox") or "auto"
         actors = start_scorer_actors(options)
         self._surroundings = replace(self._surroundings, scorer_actors=actors, mode=mode)

@@ -21,7 +21,7 @@ from islands.store import Store
 from vpo.policies.address import parse_addresses
 from vpo.policies.checkpoint import trained_answers
 
-OF_THE_ARM = ("policy", "answers", "temperature", "top_p", "max_new_tokens", "device", "dtype", "mixing")
+OF_THE_ARM = ("policy", "answers", "temperature", "top_p", "max_new_tokens", "device", "dtype")
 OF_ITS_PROMPTS = ("show_parent", "fresh")
 
 

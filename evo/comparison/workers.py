@@ -20,7 +20,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from evo.config.run import RunConfig
 from evo.encoding import print_warnings_plainly
@@ -31,7 +31,7 @@ from evo.runs.resume import relaunch
 from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators
 from evo.search.resources import Resources, policy_key
 from evo.search.sampler import cancel_all
-from evo.search.stop import INTERRUPTED, Stop
+from evo.search.stop import INTERRUPT, Stop
 from islands.errors import DatabaseUnavailable
 from problems.child_process import python_path
 from problems.scoring import Scorer, cores
@@ -41,6 +41,28 @@ from vpo.policies.prompt_formats import is_token_format
 
 SeedBatch = Sequence[str]
 """The runs of one seed, by name, which are searched together."""
+
+
+class SearchRunner(Protocol):
+    """What searches the runs of a comparison: this process, its workers, or a cluster (evo.cluster). Used once, in the
+    order of these calls.
+
+    stopping: why it begins no further run; None while it does
+    """
+
+    stopping: Stop | None
+
+    async def prepare(self, configs: Sequence[RunConfig]) -> None:
+        """Load the problems and policies of these runs. Raises their errors."""
+
+    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
+        """Search the stored runs, each to its end."""
+
+    def interrupt(self, stop: Stop) -> None:
+        """Finish and commit the iterations in flight, then end; begin no further run."""
+
+    async def close(self) -> None:
+        """Release everything."""
 
 
 class Runner:
@@ -151,7 +173,7 @@ class Workers:
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
             if any(answer.done() and answer.exception() for answer in waiting):
-                self.interrupt(INTERRUPTED)
+                self.interrupt(INTERRUPT)
             await asyncio.wait(waiting)
         except asyncio.CancelledError:
             self._signal(CANCEL)
@@ -201,7 +223,7 @@ def _end(worker: subprocess.Popen[str]) -> None:
     worker.stdout.close()
 
 
-def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
+def runner_for(configs: Sequence[RunConfig], processes: int | None) -> SearchRunner:
     """A runner with the requested number of processes, or with several if every policy is small and on the CPU; else
     this process only, in which all searches of a policy share one engine."""
     settings = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
@@ -246,10 +268,10 @@ async def _obey(answers: IO[str]) -> None:
         for line in sys.stdin:
             loop.call_soon_threadsafe(orders.put_nowait, json.loads(line))
         loop.call_soon_threadsafe(orders.put_nowait, None)
-        loop.call_soon_threadsafe(runner.interrupt, INTERRUPTED)
+        loop.call_soon_threadsafe(runner.interrupt, INTERRUPT)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, runner.interrupt, INTERRUPTED)
+        loop.add_signal_handler(number, runner.interrupt, INTERRUPT)
     loop.add_signal_handler(CANCEL, working.cancel)
     threading.Thread(target=read, daemon=True).start()
     while (order := await orders.get()) is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -90,7 +90,6 @@ class ArmConfig(StrictModel):
     dtype: str | None = None
     show_parent: bool | None = Field(None, description="Show parents; off: no evolution.")
     fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
-    mixing: Literal["bandit", "turns"] | None = Field(None, description="How it chooses between its policies.")
     population: PopulationConfig | None = Field(
         None, description="Settings of this arm's islands, which override those of all arms."
     )
@@ -177,7 +176,7 @@ def check_name(name: str) -> None:
 
 def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     """`vpo=embedded:vpo,answers=3,temperature=0.8` -> the arm's name and settings; without a name the address's last
-    part. `population.strategy=lexicase` is a setting of its islands. Several policies, each with its options, come
+    part. `population.strategy=weighted` is a setting of its islands. Several policies, each with its options, come
     before the settings: `both=embedded:edit-solve,embedded:vpo?temperature=0.7,answers=3`. Raises BadInput."""
     head, *rest = split_policies(text)
     policies = list(takewhile(_is_policy, rest))

@@ -103,7 +103,6 @@ class ScorerSettings(StrictModel):
     )
     timeout: float | None = Field(None, gt=0, description="Seconds per answer; default 30.")
     readable: list[str] | None = Field(None, description="Files and folders that the function reads.")
-    batched: bool = Field(False, description="The function takes a list of answers and gives a list of scores.")
     isolated: bool = Field(True, description="Run in the sandbox; off: trusted.")
     resources: dict[str, float] = Field(
         default_factory=dict, description="What scoring an answer takes, as in {gpus: 1}; see scoring_resources."
@@ -179,10 +178,6 @@ class RunConfig(SamplingConfig):
     weights: Weights | None = Field(
         None,
         description=f"{WEIGHTS} {SPREAD}: search for all weights alike; the set of best answers is the result.",
-    )
-    mixing: Literal["bandit", "turns"] = Field(
-        "bandit",
-        description="How a search chooses between policies A,B; bandit: by recent progress; turns: each in its turn.",
     )
 
     iterations: Count | None = Field(
@@ -316,16 +311,9 @@ def load_config(path: str | RunConfig | None, overrides: Mapping[str, Any]) -> R
 
 
 def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration as the database holds it, ready to be validated; see complete_trainer. Existing runs keep
-    their original defaults: without a pareto_by their pareto goes by fitness."""
-    train, population = values.get("train"), dict(values.get("population") or {})
-    if population.get("strategy") in ("auto", "pareto"):
-        population.setdefault("pareto_by", "fitness")
-    return {
-        **values,
-        "population": population,
-        **({"train": complete_trainer(train)} if train else {}),
-    }
+    """A run's configuration as the database holds it, ready to be validated; see complete_trainer."""
+    train = values.get("train")
+    return {**values, "train": complete_trainer(train)} if train else dict(values)
 
 
 class EvaluateConfig(SamplingConfig):

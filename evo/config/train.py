@@ -34,7 +34,6 @@ class TraceSettings(StrictModel):
         "instead of sampling.",
     )
     db: str = Field(DEFAULT_DB, description="The database of runs that name no other.")
-    passes: int = Field(1, ge=1, description="Passes over the traces, each in another order.")
 
     @field_validator("from_traces")
     @classmethod
@@ -55,15 +54,11 @@ _OF_SAMPLING = (
     "rollouts",
     "parents",
     "parents_from",
-    "parent_level",
-    "under_way",
     "visits",
     "reward",
     "weights",
 )
 """Settings that decide which prompts are sampled, and how; traces have been sampled already."""
-_OF_EXAMPLES = ("from_traces", "db")
-"""Trace settings that the method of examples takes."""
 
 
 class TrainRun(TraceSettings, TrainerSettings):
@@ -103,10 +98,6 @@ class TrainRun(TraceSettings, TrainerSettings):
         "a search while problems are sampled again; archive:RUN (RUN@DATABASE): archives that begin with those of a "
         "search at a random moment.",
     )
-    parent_level: Share = Field(
-        0.0, description="Choose parents with at least this share of the target, once an archive has one."
-    )
-    under_way: int = Field(32, ge=1, description="Problems with an archive at a time.")
     visits: int = Field(
         16, ge=1, description="Prompts per problem before the next one's turn, unless it is solved sooner."
     )
@@ -141,10 +132,7 @@ class TrainRun(TraceSettings, TrainerSettings):
         if self.method == IMPROVE:
             if not self.from_traces:
                 raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
-            self._as_stored()
-            for name in self._changed(name for name in TraceSettings.model_fields if name not in _OF_EXAMPLES):
-                key = name.replace("_", "-")
-                raise ValueError(f"{key} chooses among stored iterations; {self.method} takes all answers")
+            self._check_unsampled()
             return self
         method = METHODS[self.method]
         if self.weights is not None and not method.scalar:
@@ -164,25 +152,17 @@ class TrainRun(TraceSettings, TrainerSettings):
             raise ValueError(f"{self.method} has no goals to reach; use reward solve with vpo_pass_at_k or pass_at_k")
         if self.reward == "solve" and method.goals and self.archive_run is None:
             raise ValueError(f"the goals of {self.method} are what a search ended with: --parents-from archive:RUN")
-        if self.parent_level and self.parents_from == "step":
-            raise ValueError("parent-level chooses among archives: --parents-from archive or archive:RUN names them")
         if self.from_traces:
-            self._as_stored()
-            return self
-        if self.archive_run is None:
+            self._check_unsampled()
+        elif self.archive_run is None:
             self.db = DEFAULT_DB  # ignored, whatever the environment sets
-        for name in self._changed(name for name in TraceSettings.model_fields if name != "db"):
-            raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
         return self
 
-    def _as_stored(self) -> None:
-        for name in self._changed(_OF_SAMPLING):
-            raise ValueError(f"stored traces are already sampled: {name} cannot be set")
-
-    def _changed(self, names: Iterable[str]) -> list[str]:
-        """Those of the settings that are not their defaults."""
+    def _check_unsampled(self) -> None:
         fields = TrainRun.model_fields
-        return [name for name in names if getattr(self, name) != fields[name].get_default(call_default_factory=True)]
+        for name in _OF_SAMPLING:
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True):
+                raise ValueError(f"stored traces are already sampled: {name} cannot be set")
 
     def stored(self) -> dict[str, Any]:
         """Plain values as they may be kept: without the passwords of databases."""
@@ -216,7 +196,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
 
 RESUMABLE = {
-    *("steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"),
+    *("steps", "max_seconds", "max_answers", "keep", "save_every", "db", "from_traces"),
     *("report_to", "tracked_as"),
 }
 """Settings that a resume may change: budgets, where the same traces are, and trackers."""

@@ -21,7 +21,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from islands.groups import Child
+from islands.types import CandidateSummary
 from vpo.scalarize import Floats, dirichlet_weights
 
 Ints = npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class Rises:
     negative: bool
 
 
-def read_rises(answers: Iterable[Child], weights: Floats) -> Rises:
+def read_rises(answers: Iterable[CandidateSummary], weights: Floats) -> Rises:
     """The rises of a search. answers: its distinct ones in the order in which they were stored; weights: (W, d)"""
     held, best, negative = list[tuple[int, int, Floats]](), np.full(len(weights), -np.inf), False
     for batch in _batches(answer for answer in answers if not answer.failed):
@@ -72,7 +72,7 @@ def read_rises(answers: Iterable[Child], weights: Floats) -> Rises:
     return Rises(sequences, iterations, np.array([rise[2] for rise in held]).reshape(-1, len(weights)), negative)
 
 
-def _batches(answers: Iterator[Child]) -> Iterator[list[Child]]:
+def _batches(answers: Iterator[CandidateSummary]) -> Iterator[list[CandidateSummary]]:
     while batch := list(islice(answers, ANSWERS_AT_ONCE)):
         yield batch
 

@@ -2,6 +2,10 @@
 
 A stage that crashes, or runs out of memory, harms nothing else. It continues by its command's own resume, and what is
 done is not done again. DIR/pipeline.json holds what each stage was begun with, DIR/settings/ the --config files.
+
+The inputs of a stage in addition to its settings (scorers, weights, stored runs, files) have fingerprints: those by
+which a run knows its scorer and a policy its version; of a stored run they change with its iterations. A stage whose
+inputs have changed is refused, since its results would be mixed with results of the new ones.
 """
 
 from __future__ import annotations
@@ -15,16 +19,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field
 
 from evo.config.parse import StrictModel, parse
+from evo.config.train import run_and_address
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
-from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
-from evo.pipelines.inputs import GONE, read_inputs
+from evo.pipelines.file import SEARCHES, STAGE_KINDS, Pipeline, Stage, replace_references
+from evo.search.resources import problems_at
 from evo.tui.child import CommandProcess
 from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
@@ -34,13 +39,18 @@ from islands.names import hide_password
 from islands.runs import group_count
 from islands.store import Store
 from islands.types import RunRecord
-from vpo.policies.address import newest_checkpoint
+from problems.address import user_path
+from problems.contract import BadAddress
+from problems.fingerprint import files_fingerprint, files_named_by, fingerprint_of
+from problems.registry import is_of_package
+from vpo.policies.address import PolicyAddress, parse_addresses
+from vpo.policies.checkpoint import find_base, fingerprint
+from vpo.policies.command import find_command
 
-STATE, LOCK = "pipeline.json", ".lock"
-BUSY_SECONDS = 30.0
+_STATE, _LOCK = "pipeline.json", ".lock"
+_BUSY_SECONDS = 30.0
 """How long to wait for a run of a process that was killed and has not ended yet."""
-Read = TypeVar("Read")
-LONGEST_PREFIX = 36
+_LONGEST_PREFIX = 36
 """Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name."""
 
 
@@ -55,14 +65,11 @@ class Status(StrEnum):
 
 
 class StageRecord(StrictModel):
-    """settings: with which it was begun; inputs: fingerprints of what it reads, by name (evo.pipelines.inputs), as it
-    was begun; ended: when it was done, in seconds since 1970; reads: `ended` of the stages that it read"""
+    """settings: with which it was begun; inputs: fingerprints of what it reads, by name, as it was begun"""
 
     state: Status = Status.WAITING
     settings: dict[str, Any] = Field(default_factory=dict)
     inputs: dict[str, str] = Field(default_factory=dict)
-    reads: dict[str, float] = Field(default_factory=dict)
-    ended: float = 0.0
     seconds: float = 0.0
     reason: str = ""
 
@@ -85,7 +92,7 @@ class PipelineRun:
         """db: the database that was named. Raises BadInput if the directory belongs to something else."""
         self.pipeline, self.folder = pipeline, folder
         self.db = db or f"sqlite:///{folder / 'evo.db'}"
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:LONGEST_PREFIX]
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:_LONGEST_PREFIX]
         self.prefix = name.strip("-") or "pipeline"
         self.interrupted = False
         self._process: CommandProcess | None = None
@@ -93,11 +100,11 @@ class PipelineRun:
         self._load()
 
     def _load(self) -> None:
-        path = self.folder / STATE
+        path = self.folder / _STATE
         if self.folder.exists() and not self.folder.is_dir():
             raise BadInput(f"-o {self.folder}: is a file")
         if not path.exists():
-            if self.folder.is_dir() and any(entry.name != LOCK for entry in self.folder.iterdir()):
+            if self.folder.is_dir() and any(entry.name != _LOCK for entry in self.folder.iterdir()):
                 raise BadInput(f"-o {self.folder}: holds other files; name a new directory, or that of a pipeline")
             self.state = PipelineState(db=self._named)
             return
@@ -114,18 +121,17 @@ class PipelineRun:
 
     def result(self, stage: Stage) -> str:
         """What a stage makes, as an argument of commands: a path, or a run's name."""
-        kind = KINDS[stage.kind]
+        kind = STAGE_KINDS[stage.kind]
         if stage.kind in SEARCHES:
             return f"{self.prefix}-{stage.name}"
         return str(self.folder / kind.folder / f"{stage.name}{kind.ending}")
 
-    def left(self, chosen: Sequence[str]) -> list[Stage]:
-        """The chosen stages that are not done. Raises BadInput, in one line, where results would be mixed: settings or
-        inputs have changed, another thing has the name of a result, or a stage that is read is not done."""
+    def left(self) -> list[Stage]:
+        """The stages that are not done. Raises BadInput, in one line, where results would be mixed: settings or inputs
+        have changed, or another thing has the name of a result."""
         left: list[Stage] = []
-        for name in chosen:
-            stage, record = self.pipeline.stages[name], self.record(name)
-            made, result = self._exists(stage), self.result(stage)
+        for name, stage in self.pipeline.stages.items():
+            record, made, result = self.record(name), self._exists(stage), self.result(stage)
             remedy = f"remove {'run ' if stage.kind in SEARCHES else ''}{result} to do it again, or name another -o"
             if record.state is Status.WAITING and made:
                 raise BadInput(
@@ -141,32 +147,24 @@ class PipelineRun:
                     if record.settings.get(key) != stage.given.get(key):
                         change = f"{key} was {was}, is {now}"
                         raise BadInput(f"stage {name} has changed since it was begun ({change}): {remedy}")
-                for read, ended in record.reads.items():
-                    if self.record(read).ended != ended or read in [other.name for other in left]:
-                        raise BadInput(f"stage {name} was begun with an older {read}: {remedy}")
                 inputs = self._inputs(stage) if record.inputs else {}
                 for read, before in record.inputs.items():
-                    if inputs.get(read, GONE) != before:
+                    if inputs.get(read, _GONE) != before:
                         what = f"{read} (or a file that it uses)" if Path(read).suffix == ".py" else read
                         raise BadInput(f"{what} has changed since stage {name} was begun: {remedy}")
-            for read in stage.reads:
-                if read not in chosen and self.record(read).state is not Status.DONE:
-                    raise BadInput(f"stage {name} reads {read}, which is not done and not chosen to be")
             if record.state is not Status.DONE:
                 left.append(stage)
         return left
 
-    def run(
-        self, chosen: Sequence[str], *, quiet: bool, report: Callable[[Stage, StageRecord], None]
-    ) -> tuple[Status, list[Stage]]:
-        """Do the chosen stages that are left, in their order: DONE, FAILED or INTERRUPTED, and what was left. After a
-        failure no further stage is begun.
+    def run(self, *, quiet: bool, report: Callable[[Stage, StageRecord], None]) -> tuple[Status, list[Stage]]:
+        """Do the stages that are left, in their order: DONE, FAILED or INTERRUPTED, and what was left. After a failure
+        no further stage is begun.
 
         quiet: what stages print goes to stderr; report: called when a stage begins and ends
         """
-        with lock_folder(self.folder, LOCK, "another evo pipeline works in this directory; stop it first"):
+        with lock_folder(self.folder, _LOCK, "another evo pipeline works in this directory; stop it first"):
             self._load()  # another process may have worked here
-            left = self.left(chosen)
+            left = self.left()
             with self._obeying_interrupts():
                 for stage in left:
                     status = self._do(stage, quiet, report)
@@ -174,50 +172,32 @@ class PipelineRun:
                         return status, left
         return Status.DONE, left
 
-    def continues(self, stage: Stage) -> str:
-        """What a stage has done before it continues, as "step 8"; "" for one that begins."""
-        if stage.kind in SEARCHES:
-            done = self._iterations(stage)
-            return f"{done:,} iterations" if done else ""
-        if stage.kind == "train":
-            matched = re.fullmatch(r"step-0*(\d+)", newest_checkpoint(Path(self.result(stage))).name)
-            return f"step {matched[1]}" if matched else ""
-        return ""
-
     def _inputs(self, stage: Stage) -> dict[str, str]:
-        return read_inputs(stage.kind, self._values(stage), self.db)
+        return dict(_inputs(stage.kind, self._values(stage), self.db))
 
     def _values(self, stage: Stage) -> dict[str, Any]:
         """The settings of a stage with the results of others in them."""
         results = {stage.name: self.result(stage) for stage in self.pipeline.stages.values()}
-        replaced: dict[str, Any] = replace_references(dict(stage.given), results.__getitem__)
-        return replaced
+        return replace_references(stage.given, results.__getitem__)
 
     def _exists(self, stage: Stage) -> bool:
         return bool(self._runs(stage)) if stage.kind in SEARCHES else Path(self.result(stage)).exists()
 
     def _runs(self, stage: Stage) -> list[RunRecord]:
         """The stored runs of a search or comparison, none of another stage; none if there is no database yet."""
-        return self._read(stage, lambda store, runs: runs) or []
-
-    def _iterations(self, stage: Stage) -> int:
-        return self._read(stage, lambda store, runs: sum(group_count(store, run.id)[0] for run in runs)) or 0
-
-    def _read(self, stage: Stage, read: Callable[[Store, list[RunRecord]], Read]) -> Read | None:
-        """Something of the stored runs of a search or comparison; None if there are none."""
         if stage.kind not in SEARCHES:
-            return None
+            return []
         url = parse_address(self.db)
         if url.drivername == "sqlite" and not Path(str(url.database)).exists():
             folder = Path(str(url.database)).parent
             if not folder.is_dir() and folder.resolve() != self.folder.resolve():
                 raise DatabaseUnavailable(f"{self.db}: there is no directory {folder}")
-            return None
+            return []
         try:
             with Store.open(self.db, read_only=True) as store:
-                return read(store, runs_named(store, self.result(stage)))
+                return runs_named(store, self.result(stage))
         except (UnknownRun, NoRuns):
-            return None
+            return []
 
     def _command(self, stage: Stage) -> list[str]:
         """The arguments of `evo` that do the stage, or the rest of it. Writes its --config file first."""
@@ -231,7 +211,7 @@ class PipelineRun:
         if stage.kind == "train":
             return ["train", "--config", self._write_config(stage, values), "-o", target, "--plain"]
         processes, against = (_flags({name: values.pop(name, None)}) for name in ("processes", "against"))
-        deadline = time.monotonic() + BUSY_SECONDS
+        deadline = time.monotonic() + _BUSY_SECONDS
         while any(run.status == "running" for run in self._runs(stage)) and time.monotonic() < deadline:
             time.sleep(0.2)  # processes that have not noticed the kill of their parent
         if self._runs(stage):
@@ -247,15 +227,13 @@ class PipelineRun:
 
     def _do(self, stage: Stage, quiet: bool, report: Callable[[Stage, StageRecord], None]) -> Status:
         before, began = self.record(stage.name), time.monotonic()
-        reads = {name: self.record(name).ended for name in stage.reads}
         record = StageRecord(
-            state=Status.BEGUN, settings=dict(stage.given), inputs=self._inputs(stage), reads=reads,
-            seconds=before.seconds,
-        )  # fmt: skip
+            state=Status.BEGUN, settings=dict(stage.given), inputs=self._inputs(stage), seconds=before.seconds
+        )
         self.state.stages[stage.name] = record
 
         def save() -> None:
-            write_whole(self.folder / STATE, self.state.model_dump_json(indent=1) + "\n")
+            write_whole(self.folder / _STATE, self.state.model_dump_json(indent=1) + "\n")
             report(stage, record)
 
         save()
@@ -271,7 +249,7 @@ class PipelineRun:
         if code == 0 and not self._exists(stage):
             code, reason = 1, f"its command ended well but {self.result(stage)} is not there"
         if code == 0:
-            record.state, record.ended = Status.DONE, time.time()
+            record.state = Status.DONE
         elif code == INTERRUPTED or self.interrupted:
             record.state = Status.INTERRUPTED
         else:
@@ -314,3 +292,73 @@ class PipelineRun:
 def _flags(values: Mapping[str, Any]) -> list[str]:
     given = {name: value for name, value in values.items() if value is not None}
     return [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+
+
+_GONE = ""
+"""The fingerprint of an input that is not there."""
+
+
+def _inputs(kind: str, values: Mapping[str, Any], db: str) -> Iterator[tuple[str, str]]:
+    """(name, fingerprint) of all that a stage reads. Problem sets and policies of this package are left out: no user
+    changes them.
+
+    values: the stage's settings as plain values, with the results of earlier stages in them; db: of the runs
+    """
+    for key, limit in (("problems", "limit"), ("evaluate", "evaluate_limit")):
+        for address in values.get(key) or ():
+            if not is_of_package(address):
+                yield address, _of_problems(address, values.get(limit))
+    policies = [values.get("policy"), *(arm["policy"] for arm in (values.get("arms") or {}).values())]
+    for address in [one for named in policies if named for one in parse_addresses(named)]:
+        if found := _of_policy(address):
+            yield address.plain, found
+    if kind == "evaluate" and values.get("against"):
+        yield values["against"], _of_file(values["against"])
+    runs = [values["run"]] if kind == "report" else [*(values.get("from_traces") or ())]
+    if (parents := values.get("parents_from") or "").startswith("archive:"):
+        runs.append(parents.removeprefix("archive:"))
+    for start in values.get("start") or ():
+        if Path(start).is_file():
+            yield start, _of_file(start)
+        else:
+            runs.append(start)
+    for run in runs:
+        yield f"run {run}", _of_run(*run_and_address(run, values.get("db") or db))
+
+
+def _of_problems(address: str, limit: int | None) -> str:
+    try:
+        return fingerprint_of(*(problem.fingerprint() for problem in problems_at([address], limit)))
+    except (BadAddress, OSError):
+        return _GONE
+
+
+def _of_policy(address: PolicyAddress) -> str:
+    """Empty for a policy that no file of the user's makes, as one on a server or of the hub."""
+    try:
+        if address.kind == "command":
+            words = [Path(word) for word in find_command(address)[1:]]
+            files = [word for word in words if word.is_file()]
+            used = set[Path]().union(*(files_named_by([file], file.parent) for file in files))
+            return files_fingerprint(Path.cwd(), used) if files else ""
+        if address.folder is None or address.kind == "embedded":
+            return ""
+        source, adapters = find_base(address) if address.has_weights else (str(address.folder), [])
+        return "+".join(map(fingerprint, (source, *adapters)))
+    except (BadAddress, OSError):
+        return _GONE
+
+
+def _of_file(path: str) -> str:
+    try:
+        return fingerprint_of(user_path(path).read_bytes())
+    except OSError:
+        return _GONE
+
+
+def _of_run(name: str, db: str) -> str:
+    try:
+        with Store.open(db, read_only=True) as store:
+            return fingerprint_of(*([run.created, *group_count(store, run.id)] for run in runs_named(store, name)))
+    except (UnknownRun, NoRuns, DatabaseUnavailable):
+        return _GONE

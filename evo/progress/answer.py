@@ -16,14 +16,14 @@ from pathlib import Path
 
 from evo.errors import BadInput
 from evo.values import scored_value
-from islands.browse import Ancestor, CandidateDetail, Origin, ancestors, candidate, origins, run_of_candidate
+from islands.browse import CandidateDetail, Origin, ancestors, candidate, origins
 from islands.comparisons import runs_named
 from islands.errors import UnknownRun
 from islands.history import CandidateReader
 from islands.runs import best as best_of
 from islands.runs import course_of
 from islands.store import Store
-from islands.types import Candidate, ProblemRecord, RunRecord
+from islands.types import Candidate, CandidateSummary, ProblemRecord, RunRecord
 from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.objectives import Objective, Value, own_values, value_of
 from problems.registry import has_best_known, resolve
@@ -49,7 +49,7 @@ class StoredAnswer:
     problem: ProblemRecord
     parent: Candidate | None
     origin: Origin = NO_ORIGIN
-    lineage: tuple[Ancestor, ...] = ()
+    lineage: tuple[CandidateSummary, ...] = ()
     room: int = SHOWN_CHARS
 
     @property
@@ -79,7 +79,7 @@ class StoredAnswer:
     def line(self) -> list[tuple[int, Value]]:
         """(candidate id, value) of the answer and its ancestors."""
         metrics = self.problem.metrics
-        return [(each.candidate, value_of(metrics, each.fitness, each.values)) for each in self.lineage]
+        return [(each.id, value_of(metrics, each.fitness, each.values)) for each in self.lineage]
 
     @property
     def unit(self) -> str:
@@ -112,10 +112,10 @@ class StoredAnswer:
 
 def find_candidate(store: Store, name: str, candidate_id: int) -> tuple[RunRecord, CandidateDetail]:
     """A candidate of the run, or of the comparison, of that name. Raises UnknownRun."""
-    found, runs = run_of_candidate(store, candidate_id), runs_named(store, name)
+    found, runs = candidate(store, candidate_id), runs_named(store, name)
     for run in runs:
-        if run.id == found:
-            return run, candidate(store, run.id, candidate_id)
+        if found is not None and run.id == found.problem.run_id:
+            return run, found
     known = [str(held.id) for _, held in best_of(store, runs[0].id) if held is not None]
     hint = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
     raise UnknownRun(f"{name} has no candidate {candidate_id}{hint}")

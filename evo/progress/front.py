@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from islands.groups import Child, children
+from islands.groups import children
 from islands.store import Store
-from islands.types import ProblemRecord, RunRecord
+from islands.types import CandidateSummary, ProblemRecord, RunRecord
 from problems.answer_sets import ROUNDING
 from problems.weights import weighted_mean
 from vpo.metrics import pareto_mask
@@ -29,7 +29,7 @@ class FrontAnswer(NamedTuple):
 
     arm: int
     run: RunRecord
-    stored: Child
+    stored: CandidateSummary
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def _own_weights(problem: ProblemRecord, run: RunRecord) -> tuple[float, ...]:
     return tuple(one.weight for one in problem.metrics)
 
 
-def _is_mean(stored: Child, weights: Sequence[float]) -> bool:
+def _is_mean(stored: CandidateSummary, weights: Sequence[float]) -> bool:
     mean = weighted_mean(stored.rewards, weights) / sum(weights)
     return abs(mean - stored.fitness) <= _SAME_FITNESS * max(1.0, abs(stored.fitness))
 

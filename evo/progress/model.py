@@ -65,7 +65,7 @@ from islands.runs import (
     spending,
 )
 from islands.store import Store
-from islands.training import newest_training, newest_version, training_after
+from islands.training import newest_training, training_steps
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
 from problems.weights import SPREAD
@@ -351,14 +351,13 @@ class Progress:
         last = run.steps[-1] if run.steps else -1
         if newest <= last:
             return
-        with self.store.read() as connection:
-            for step, stats in training_after(connection, run.record.id, last):
-                run.steps.append(step)
-                for name in IN_SEARCH:
-                    value = stats.get(name)
-                    known = isinstance(value, int | float) and not isinstance(value, bool)
-                    run.metrics.setdefault(name, []).append(float(value) if known else math.nan)  # type: ignore[arg-type]
-            run.version = newest_version(connection, run.record.id)
+        for step in training_steps(self.store, run.record.id, last):
+            run.steps.append(step.step)
+            for name in IN_SEARCH:
+                value = step.stats.get(name)
+                known = isinstance(value, int | float) and not isinstance(value, bool)
+                run.metrics.setdefault(name, []).append(float(value) if known else math.nan)  # type: ignore[arg-type]
+            run.version = step.policy_version or run.version
         while len(run.steps) > 2 * STEPS_KEPT:
             run.steps = run.steps[:-1:2] + run.steps[-1:]
             run.metrics = {name: values[:-1:2] + values[-1:] for name, values in run.metrics.items()}
@@ -660,7 +659,7 @@ class Progress:
         stated = statement_of(record, answer.candidate.text)
         first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
         origin = first if answer.origin is NO_ORIGIN else answer.origin
-        return Detail(arm, problem, run.seed, candidate(self.store, run.id, id), answer, origin, stated)
+        return Detail(arm, problem, run.seed, candidate(self.store, id), answer, origin, stated)
 
     def read_valid(self, problem: int) -> list[FrontAnswer]:
         """Every valid answer to a problem, by its place among those that count."""

@@ -1,5 +1,5 @@
 """The tables of runs, arms, problems, differences and answers as rows of cells, made once from the read model. The
-terminal, the screen, the page and JSON paint these cells: what a number is, how it is written, its direction
+terminal, the screen, the page, `evo ui` and JSON paint these cells: what a number is, how it is written, its direction
 and its interval are decided here, so that two views cannot disagree."""
 
 from __future__ import annotations

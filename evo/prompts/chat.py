@@ -1,12 +1,15 @@
-"""Prompts for ordinary instruction models: a system message and a request in sections."""
+"""Prompts for ordinary instruction models (a system message and a request in sections), and for programs that work on
+files (vpo.policies.command): a JSON document, from which a folder is made."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from evo.config.run import PromptConfig
+from evo.errors import BadInput
 from evo.values import mark, write_number
 from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Problem
@@ -14,12 +17,13 @@ from problems.identity import identity
 from problems.objectives import is_lower, own_values, seeded_objectives
 from problems.types import Prompt, Rollout
 from vpo.chain import Chain, default_max_tokens, instructions, parse, write_chain, write_edits
+from vpo.policies.prompt_formats import WORK_FOLDER
 
-SYSTEM = (
+_SYSTEM = (
     "You write better answers to a task than those found so far. Keep exactly to the layout that is asked for and "
     "write nothing besides."
 )
-PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
+_PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
 
 
 class MessageFormat:
@@ -105,7 +109,7 @@ class ChatFormat(MessageFormat):
         self.task = f"# Task\n{problem.statement().strip()}"
         start = problem.seed_answer() if problem.answer_format == "python" else ""
         self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
-        self.system = PROGRAMMER if problem.answer_format == "python" else SYSTEM
+        self.system = _PROGRAMMER if problem.answer_format == "python" else _SYSTEM
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         sections, shown = [self.task], self.select_shown(selection)
@@ -130,6 +134,43 @@ class ChatFormat(MessageFormat):
         if feedback and (told := self.feedback(candidate)):
             lines.append(f"Feedback: {told}")
         return "\n".join([*lines, text])
+
+
+class WorkFolderFormat(MessageFormat):
+    """One answer per rollout, given and read as files."""
+
+    def __init__(self, problem: Problem, config: PromptConfig, answers: int):
+        if answers != 1:
+            raise BadInput("a command writes one answer per reply: it needs --answers 1")
+        super().__init__(problem, config, answers)
+
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
+        shown = self.select_shown(selection)
+        parent = shown.parent
+        others = self.others(shown)
+        told = () if parent is None else (self.scores(parent, shown), self.feedback(parent))
+        request = {
+            "format": WORK_FOLDER,
+            "task": self.problem.statement().strip(),
+            "files": self.problem.files_of(self.problem.seed_answer() if parent is None else parent.text),
+            "feedback": "\n\n".join(filter(None, told)),
+            "others": [
+                {"files": self.problem.files_of(other.text), "scores": self.scores(other, shown)} for other in others
+            ],
+        }
+        text = json.dumps(request, ensure_ascii=False, indent=1)
+        return Prompt(text, "", stream, self.texts_shown(shown, others))
+
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
+        try:
+            files = json.loads(rollout.text)["files"]
+            answer = self.problem.answer_of({str(name): str(text) for name, text in files.items()})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return Chain((), "the command changed no file and printed nothing")
+        return Chain((answer,)) if answer.strip() else Chain((), "the answer is empty")
+
+    def write(self, answers: Sequence[str], selection: Selection) -> str | None:
+        return json.dumps({"files": self.problem.files_of(answers[0])}, ensure_ascii=False)
 
 
 def cut(text: str, limit: int) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.prompts.chat import ChatFormat
+from evo.prompts.chat import ChatFormat, WorkFolderFormat
 from evo.prompts.contract import Opener, PromptFormat
 from evo.prompts.tokens import TokenFormat
 from evo.prompts.tuned import TunedFormat
-from evo.prompts.work_folder import WorkFolderFormat
 from problems.contract import Problem
 from problems.entry_points import find_entry_points, load_entry_point
-from vpo.policies.prompt_formats import ENTRY_POINTS, TUNED, WORK_FOLDER, is_token_format
+from vpo.policies.prompt_formats import FORMAT_ENTRY_POINTS, TUNED, WORK_FOLDER, is_token_format
 
 
 def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
@@ -21,10 +20,12 @@ def open_format(problem: Problem, name: str, config: PromptConfig, answers: int)
     opener: Opener
     if name in OURS:
         opener = OURS[name]
-    elif (point := find_entry_points(ENTRY_POINTS).get(name)) is not None:
+    elif (point := find_entry_points(FORMAT_ENTRY_POINTS).get(name)) is not None:
         opener = load_entry_point(point, f"prompt format {name!r}")
     else:
-        raise BadInput(f"the policy needs the prompt format {name!r}, which no installed package has ({ENTRY_POINTS})")
+        raise BadInput(
+            f"the policy needs the prompt format {name!r}, which no installed package has ({FORMAT_ENTRY_POINTS})"
+        )
     return opener(problem, config, answers)
 
 

@@ -1,4 +1,4 @@
-"""The page of a run or a comparison: one self-contained HTML file (`evo report`).
+"""The page of a run or a comparison: one self-contained HTML file (`evo report`), or the same page live (`evo ui`).
 
 `page` builds and renders it from Progress, of `tables`, `answers` and charts (`plots`). `terminal` prints the
 summary of a comparison, and gives it as JSON.

@@ -16,7 +16,7 @@ from evo.errors import SearchFailed
 from evo.runs.start import OpenRun
 from evo.search.problem_run import ProblemRun
 from evo.search.status import LACKING, SearchStatus, remedy_of_repeats
-from evo.search.stop import INTERRUPTED, Stop, StopReason
+from evo.search.stop import INTERRUPT, Stop, StopReason
 from evo.values import as_dict, target_value
 from islands.browse import failed_candidates
 from islands.errors import DatabaseUnavailable, RunBusy
@@ -80,7 +80,7 @@ async def run_to_end(open_run: OpenRun) -> SearchOutcome:
     """Run the search and record how it ended. Raises DatabaseUnavailable or RunBusy if it cannot be recorded, unless
     the search failed: its failure is then returned."""
     failure: SearchFailed | None = None
-    stop, cancelled = INTERRUPTED, False
+    stop, cancelled = INTERRUPT, False
     try:
         stop = await open_run.search.run()
         if stop.reason is StopReason.UNANSWERED:

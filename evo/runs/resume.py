@@ -23,9 +23,7 @@ from evo.search.defaults import resolve_iterations, to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
 from islands.comparisons import begun_run, runs_named
-from islands.openevolve import POLICY as IMPORTED
 from islands.runs import run_progress, run_totals
-from islands.scorers import record_scorer_change, set_fingerprint
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.address import name_few
@@ -61,11 +59,6 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
     BadInput for a budget already spent or a setting that cannot change."""
     with Store.open(db, must_exist=True) as store:  # open it for writing: a resume upgrades an older schema
         runs = runs_named(store, name)
-        if runs[0].config["policy"] == IMPORTED:
-            raise BadInput(
-                f"run {name} was imported, and imports are not continued; start a new run from its answers: "
-                f"evo run ... --start {name}"
-            )
         if changed.keys() & {"rollouts", "answers"}:
             raise BadInput(f"{name} keeps its rollouts and answers")
         if "policy" in changed and runs[0].comparison == name:
@@ -237,10 +230,8 @@ async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], accep
     now = await _fingerprints(opened, opened.run.name, records, accept)
     with opened.store.begin() as transaction:
         for record, new in zip(records, now, strict=True):
-            if record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
-                set_fingerprint(record.id, new, transaction)
-            elif record.fingerprint != new:
-                record_scorer_change(record.id, record.fingerprint, new, transaction)
+            if record.fingerprint != new:
+                opened.store.record_scorer_change(record.id, record.fingerprint, new, transaction)
 
 
 async def check_others(opened: OpenRun, accept: bool) -> None:
@@ -257,9 +248,7 @@ async def _fingerprints(opened: OpenRun, run: str, records: Sequence[ProblemReco
     """Those of the scorers now. Raises BadInput if one is another than the run's record has, and a change is not
     accepted."""
     now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in opened.problems])
-    changed = [
-        record.address for record, new in zip(records, now, strict=True) if record.fingerprint not in (None, new)
-    ]
+    changed = [record.address for record, new in zip(records, now, strict=True) if record.fingerprint != new]
     if changed and not accept:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(

@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from evo.config.run import RunConfig
 from evo.provenance import describe_machine
 from evo.search.iteration import Iteration, draft
-from evo.search.operators import WINDOW, FreshShare, Operator, Operators
-from evo.search.problem_run import ProblemRun
-from evo.search.schedule import Schedule, window_of
+from evo.search.operators import COUNTED_GROUPS, FreshShare, Operator, Operators
+from evo.search.problem_run import ProblemRun, Schedule, window_of
 from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus, remedy_of_repeats
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.groups import read_groups
@@ -49,7 +48,7 @@ class SearchCore:
         operators: Sequence[Operator], upcoming: int = 0,
     ) -> None:  # fmt: skip
         self.store, self.run_id, self.config, self.problem_runs = store, run.id, config, problem_runs
-        self.operators = Operators(operators, config.mixing)
+        self.operators = Operators(operators)
         self.status = SearchStatus(run=run.name, problem_runs=problem_runs, machines=[describe_machine()])
         islands = [problem_run.population.config.islands for problem_run in problem_runs]
         self.size = size = window_of(config, operators[0].policy, islands)
@@ -109,17 +108,11 @@ class SearchCore:
                 problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
             )
         self._stop_at_plateau(problem_run)
-        self._credit(problem_run, group)  # before the proposal that may know of it
-        # with an asynchronous window proposals see everything committed, else up to this group
-        visible = None if self.size.async_window else group.sequence
-        self.operators.advance(visible)
-        self.fresh_share.advance(visible)
-        return group, placements
-
-    def _credit(self, problem_run: ProblemRun, group: ScoredGroup) -> None:
-        self.operators.credit(group)
         if problem_run.tuned is not None:
             problem_run.tuned.learn(group)
+        # with an asynchronous window proposals see everything committed, else up to this group
+        self.fresh_share.advance(None if self.size.async_window else group.sequence)
+        return group, placements
 
     def _stop_at_plateau(self, problem_run: ProblemRun) -> None:
         patience = self.config.patience
@@ -150,7 +143,6 @@ class SearchCore:
 
     def advance(self, upto: int | None) -> None:
         """After a resume: see the stored groups up to this sequence, all of them with None."""
-        self.operators.advance(upto)
         self.fresh_share.advance(upto)
         for problem_run in self.problem_runs:
             problem_run.population.advance(upto)
@@ -161,14 +153,13 @@ class SearchCore:
             self._stop_at_plateau(problem_run)
 
     def recall(self) -> None:
-        """After a resume: what was learned about operators, repeats and numbers, from the stored groups. They are read
-        only if the settings need them."""
+        """After a resume: what was learned about repeats and numbers, from the stored groups. They are read only if
+        the settings need them."""
         if any(operator.prompt.fresh == "auto" for operator in self.operators.all):
-            self.fresh_share.recall(repeats_by_group(self.store, self.run_id, WINDOW + self.size.groups))
-        if self.operators.learns or any(problem_run.tuned for problem_run in self.problem_runs):
-            by_id = {problem_run.record.id: problem_run for problem_run in self.problem_runs}
+            self.fresh_share.recall(repeats_by_group(self.store, self.run_id, COUNTED_GROUPS + self.size.groups))
+        if tuned := {one.record.id: one.tuned for one in self.problem_runs if one.tuned is not None}:
             for _, group in read_groups(self.store, self.run_id):
-                self._credit(by_id[group.problem], group)
+                tuned[group.problem].learn(group)
 
     def replay(self, propose: Callable[[], bool]) -> None:
         """Bring the populations to where the stored groups left them, and propose the groups again that were in

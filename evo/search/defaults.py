@@ -106,12 +106,11 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     a resume completes it from the problems' directories as the start did."""
     kept = config.model_dump(mode="json")
     given = config.population.model_dump(mode="json", exclude_unset=True)
-    given.setdefault("strategy", config.population.strategy)  # defaults have changed: see complete_run
+    given.setdefault("strategy", config.population.strategy)
     given.setdefault("islands", config.population.islands)
     if given["strategy"] in ("auto", "pareto"):
         given.setdefault("pareto_pool", config.population.pareto_pool)
         given.setdefault("climb", config.population.climb)
-        given.setdefault("pareto_by", config.population.pareto_by)
     return {**kept, "population": given, "problems": list(addresses), "limit": None}
 
 

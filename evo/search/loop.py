@@ -18,8 +18,8 @@ from evo.errors import SearchFailed, database_lost
 from evo.search.core import SearchCore
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampler
-from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
-from evo.search.window import Window
+from evo.search.stop import FINISHED, INTERRUPT, Stop, StopReason
+from evo.search.window import FailedIteration, LostIteration, ReadyIteration, Window
 from islands.errors import DatabaseUnavailable, RunBusy
 from problems.contract import ScorerFault
 from problems.scoring import Scorer
@@ -27,14 +27,14 @@ from problems.types import ScoredGroup
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.training import TrainingStopped
 
-WAITING_SECONDS = 5.0
+_WAITING_SECONDS = 5.0
 """Seconds without a commit after which a search reports how many iterations are sampled and wait for the oldest."""
-PLACE_SECONDS = 0.5
+_PLACE_SECONDS = 0.5
 """Seconds without a commit after which a search looks whether its database is still there, before more is asked."""
-LEAST_GRACE, MOST_GRACE, UNKNOWN_GRACE = 1.0, 60.0, 8.0
+_LEAST_GRACE, _MOST_GRACE, _UNKNOWN_GRACE = 1.0, 60.0, 8.0
 """Seconds for which an interrupted search waits for the replies of servers: as long as the longest so far took, between
 the first two; the third if none has come yet."""
-GROUPS_PER_TRANSACTION = 32
+_GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
 
 
@@ -75,7 +75,6 @@ class SearchLoop:
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._fault: PolicyUnavailable | None = None
-        self._gap = False  # an iteration was dropped
         self._dropped = 0  # iterations of which a policy had answered, or a server was answering
 
     async def run(self) -> Stop:
@@ -131,27 +130,28 @@ class SearchLoop:
         committed: list[tuple[ProblemRun, ScoredGroup]] = []
         started = time.perf_counter()
         with core.store.begin() as transaction:
-            while len(committed) < GROUPS_PER_TRANSACTION and (iteration := window.ready()) is not None:
-                fault = None if (lost := iteration.group.cancelled()) else iteration.group.exception()
-                if fault is not None and committed:
+            while len(committed) < _GROUPS_PER_TRANSACTION and (leaving := window.ready()) is not None:
+                if isinstance(leaving, FailedIteration) and committed:
                     break  # groups before the fault are kept
-                window.pop(iteration)
-                problem_run = iteration.problem_run
-                if isinstance(fault, PromptTooLong | ScorerFault):
-                    reason = StopReason.TOO_LONG if isinstance(fault, PromptTooLong) else StopReason.FAILED
-                    problem_run.fail(str(fault), core.store, transaction, reason)
-                elif isinstance(fault, PolicyUnavailable):
-                    self._fault = self._fault or fault
-                    self.interrupt(INTERRUPTED)
-                elif fault is not None:
-                    raise fault
-                elif lost or (self._gap and window.in_row):
-                    self._gap = True
-                    self._dropped += not lost
-                    window.drop_behind()
-                elif not problem_run.failed:  # after a fault of its scorer nothing of a problem counts
-                    group, _ = core.tell(problem_run, iteration.group.result(), transaction)
-                    committed.append((problem_run, group))
+                window.pop(leaving)
+                problem_run = leaving.iteration.problem_run
+                match leaving:
+                    case ReadyIteration(_, group) if not problem_run.failed:
+                        group, _ = core.tell(problem_run, group, transaction)
+                        committed.append((problem_run, group))
+                    case ReadyIteration():
+                        pass  # after a fault of its scorer nothing of a problem counts
+                    case LostIteration(_, answered):
+                        self._dropped += answered
+                    case FailedIteration(_, PromptTooLong() as fault):
+                        problem_run.fail(str(fault), core.store, transaction, StopReason.TOO_LONG)
+                    case FailedIteration(_, ScorerFault() as fault):
+                        problem_run.fail(str(fault), core.store, transaction)
+                    case FailedIteration(_, PolicyUnavailable() as fault):
+                        self._fault = self._fault or fault
+                        self.interrupt(INTERRUPT)
+                    case FailedIteration(_, fault):
+                        raise fault
                 self._ask_while_there_is_room()
             core.write_metrics_if_due(transaction, self.scorer.queued)
         core.status.commit_seconds += time.perf_counter() - started
@@ -170,15 +170,15 @@ class SearchLoop:
         core, limit, waited = self.core, self.core.config.max_seconds, 0.0
         while True:
             timed = limit is not None and core.stopped is None
-            left = max(0.05, limit - core.status.elapsed) if limit is not None and timed else PLACE_SECONDS
-            seconds = min(left, PLACE_SECONDS, WAITING_SECONDS)
+            left = max(0.05, limit - core.status.elapsed) if limit is not None and timed else _PLACE_SECONDS
+            seconds = min(left, _PLACE_SECONDS, _WAITING_SECONDS)
             if await self.window.wait(seconds):
                 return
             core.store.check_place()
             if limit is not None and timed and core.status.elapsed >= limit:
                 self.interrupt(Stop(StopReason.BUDGET, f"budget of {limit:g} seconds", "seconds"))
             waited += seconds
-            if waited >= WAITING_SECONDS:
+            if waited >= _WAITING_SECONDS:
                 waited = 0.0
                 self._report_waiting()
 
@@ -202,8 +202,8 @@ class SearchLoop:
         """Drop the iterations that servers have not answered in time."""
         if not (waiting := len(self.window.asked())):
             return
-        grace = min(MOST_GRACE, max(LEAST_GRACE, self.window.longest or UNKNOWN_GRACE))
-        if grace > LEAST_GRACE:
+        grace = min(_MOST_GRACE, max(_LEAST_GRACE, self.window.longest or _UNKNOWN_GRACE))
+        if grace > _LEAST_GRACE:
             warnings.warn(f"waiting for {waiting} iterations in flight, at most {grace:.0f} s more", stacklevel=2)
         await asyncio.sleep(grace)
         for iteration in self.window.asked():

@@ -1,11 +1,7 @@
-"""Several policies as the mutation operators of one search, and the bandit that chooses between them.
+"""Several policies as the mutation operators of one search, in turn or by weights, and their shares of fresh prompts.
 
 Every operator gives the same number of answers per group, in chains of the operator's length. It may have another
-temperature and another share of fresh prompts. A group earns its operator a reward of 1 if it improved its problem: a
-new best fitness, or a reward vector that no earlier answer dominates or equals. Rewards fade (an operator that was good
-early may have nothing left to give), and the choice is a draw from the posterior of each (Thompson 1933; discounted as
-in Raj and Kalyani, arXiv 1707.09727). A proposal sees the rewards up to the group that the search's order lets it see,
-so one seed gives one run, resumed or not.
+temperature and another share of fresh prompts.
 """
 
 from __future__ import annotations
@@ -20,16 +16,13 @@ import numpy.typing as npt
 
 from evo.config.run import PromptConfig
 from islands.types import ParentKind
-from problems.types import ScoredGroup
 from vpo.policies.contract import Policy
 
-DISCOUNT = 0.99
-"""The factor by which a reward fades per group."""
-STREAM = 7
-"""Sets the draws of the bandit apart from those of the population."""
-BACKOFF = (15.0, 600.0)
+_STREAM = 7
+"""Sets the draws of an operator apart from those of the population."""
+_BACKOFF = (15.0, 600.0)
 """Seconds for which an operator that does not respond is left alone: doubling from the first to the second."""
-WINDOW = 16
+COUNTED_GROUPS = 16
 """Groups of a problem and operator that count for its share of fresh prompts, of each kind of parent: its last ones."""
 
 
@@ -37,8 +30,8 @@ WINDOW = 16
 class Operator:
     """A policy with its sampling settings: G rollouts of m answers, and how its prompts are built.
 
-    weight: its part of the iterations, relative to the other operators' (1 each); if no operator has one, the search
-        chooses between them
+    weight: its part of the iterations, relative to the other operators' (1 each); if no operator has one, they take
+        turns
     """
 
     address: str
@@ -47,35 +40,6 @@ class Operator:
     answers: int
     prompt: PromptConfig
     weight: float | None = None
-
-
-class ParetoFront:
-    """The reward vectors of a problem's valid answers that none of its others dominates, and the best fitness."""
-
-    def __init__(self) -> None:
-        self.best = -np.inf
-        self._vectors: npt.NDArray[np.float64] | None = None
-
-    def improved_by(self, group: ScoredGroup) -> bool:
-        """Take in a group's answers; whether they improved the best fitness or the front."""
-        improved = False
-        for answer in group.all_answers():
-            if answer.score.error is not None:
-                continue
-            if answer.score.fitness > self.best:
-                self.best, improved = answer.score.fitness, True
-            improved |= self._add(np.asarray(answer.score.rewards, dtype=np.float64))
-        return improved
-
-    def _add(self, vector: npt.NDArray[np.float64]) -> bool:
-        if self._vectors is None:
-            self._vectors = vector[None]
-            return True
-        if (self._vectors >= vector).all(axis=1).any():
-            return False
-        kept = self._vectors[~(vector >= self._vectors).all(axis=1)]
-        self._vectors = np.concatenate([kept, vector[None]])
-        return True
 
 
 class Backoff:
@@ -92,9 +56,9 @@ class Backoff:
         """Leave an operator alone; for how many seconds. None if it is resting already."""
         if self.is_resting(operator):
             return None
-        pause = self._pauses.get(operator, BACKOFF[0])
+        pause = self._pauses.get(operator, _BACKOFF[0])
         self._until[operator] = time.monotonic() + pause
-        self._pauses[operator] = min(2 * pause, BACKOFF[1])
+        self._pauses[operator] = min(2 * pause, _BACKOFF[1])
         return pause
 
     def responded(self, operator: int) -> None:
@@ -104,14 +68,12 @@ class Backoff:
 
 class Operators:
     """The operators of a search and the choice between them: fixed chances if one has a weight, as in OpenEvolve's
-    ensembles; in turn; or discounted Thompson sampling, all problems together.
+    ensembles, else in turn.
 
-    mixing: "bandit" or "turns"
     chances: (count,) of operators with weights, else None
-    reward, failures: (count,) of each operator's pulls, the discounted ones that improved their problem, and the rest
     """
 
-    def __init__(self, operators: Sequence[Operator], mixing: str = "bandit") -> None:
+    def __init__(self, operators: Sequence[Operator]) -> None:
         self.all, count = list(operators), len(operators)
         self.backoff = Backoff()
         weights = [operator.weight for operator in self.all]
@@ -119,10 +81,6 @@ class Operators:
         if count > 1 and any(weight is not None for weight in weights):
             chances = np.array([1.0 if weight is None else weight for weight in weights])
             self.chances = chances / chances.sum()
-        self.learns = count > 1 and self.chances is None and mixing == "bandit"
-        self.reward, self.failures = np.zeros(count), np.zeros(count)
-        self._waiting: deque[tuple[int, int, bool]] = deque()
-        self._fronts: defaultdict[int, ParetoFront] = defaultdict(ParetoFront)  # by problem id
 
     def __getitem__(self, number: int) -> Operator:
         return self.all[number]
@@ -138,26 +96,10 @@ class Operators:
         return next((operator for operator in others if not self.backoff.is_resting(operator)), chosen)
 
     def _draw(self, seed: int, problem: int, iteration: int) -> int:
-        if self.chances is None and not self.learns:
+        if self.chances is None:
             return (iteration + problem) % len(self.all)
-        rng = np.random.default_rng([seed, problem, iteration, STREAM])
-        if self.chances is not None:
-            return int(rng.choice(len(self.all), p=self.chances))
-        return int(np.argmax(rng.beta(1 + self.reward, 1 + self.failures)))
-
-    def credit(self, group: ScoredGroup) -> None:
-        if self.learns:
-            improved = self._fronts[group.problem].improved_by(group)
-            self._waiting.append((group.sequence, group.operator, improved))
-
-    def advance(self, upto: int | None) -> None:
-        """Count the groups up to this sequence; all of them with None."""
-        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
-            _, operator, improved = self._waiting.popleft()
-            self.reward *= DISCOUNT
-            self.failures *= DISCOUNT
-            self.reward[operator] += improved
-            self.failures[operator] += not improved
+        rng = np.random.default_rng([seed, problem, iteration, _STREAM])
+        return int(rng.choice(len(self.all), p=self.chances))
 
 
 Repeats = tuple[int, int, int, ParentKind, int, int]
@@ -176,7 +118,7 @@ class FreshShare:
     def __init__(self) -> None:
         self._waiting: deque[Repeats] = deque()
         self._counted: defaultdict[tuple[int, int, ParentKind], deque[tuple[int, int]]] = defaultdict(
-            lambda: deque(maxlen=WINDOW)
+            lambda: deque(maxlen=COUNTED_GROUPS)
         )
 
     def recall(self, groups: Iterable[Repeats]) -> None:

@@ -1,21 +1,31 @@
-"""One problem under search: the problem, its population, and its progress."""
+"""The problems under search: the state of each, whose turn it is, and how many iterations are in flight.
+
+Problems take turns, after a resume those with the fewest proposals first.
+
+With an asynchronous window (`--lag`, evo/search/window.py, and in ask and tell) a group gets its sequence when it is
+committed. The sequence is the order of commits in either case, and the iteration is the order of proposals.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 
+from evo.config.run import RunConfig
 from evo.prompts.contract import PromptFormat
 from evo.prompts.tuned import TunedFormat
+from evo.search.defaults import planned_iterations
 from evo.search.score import AnswerScores
 from evo.search.stop import SOLVED, Stop, StopReason
+from islands.population.config import ISLANDS
 from islands.population.population import Population
 from islands.store import Store, Transaction
 from islands.types import ProblemRecord
 from problems.contract import Problem
 from problems.scoring import Scorer
-from problems.types import ScoredAnswer
+from problems.types import ScoredAnswer, ScoredGroup
+from vpo.policies.contract import Policy
 
 
 @dataclass(eq=False)
@@ -112,3 +122,91 @@ class ProblemRun:
     def _stored(self, text: str, key: bytes) -> ScoredAnswer | None:
         stored = self.population.known(key)
         return None if stored is None else ScoredAnswer(text, key, self.population.score_of(stored), 0.0, stored)
+
+
+UNPLACED = -1
+"""The sequence of a group that gets its place when it is committed."""
+
+
+class Schedule:
+    """The order of a search's proposals.
+
+    upcoming: the sequence of the next proposal, or with an asynchronous window of the next commit
+    proposed: how many proposals there were, which a budget of answers counts
+    """
+
+    def __init__(self, problem_runs: Sequence[ProblemRun], upcoming: int = 0, async_window: int = 0) -> None:
+        self.upcoming, self.async_window = upcoming, async_window
+        self.proposed = sum(problem_run.built - len(problem_run.missing) for problem_run in problem_runs)
+        self._turns = sorted(problem_runs, key=lambda problem_run: problem_run.upcoming)
+
+    def take(self, problem_run: ProblemRun) -> int:
+        """The sequence of the proposal that this problem makes now; UNPLACED with an asynchronous window."""
+        self.proposed += 1
+        self._turns.remove(problem_run)
+        self._turns.append(problem_run)
+        return UNPLACED if self.async_window else self._count()
+
+    def commit(self, group: ScoredGroup) -> ScoredGroup:
+        """The group, which is committed now, with its sequence."""
+        return replace(group, sequence=self._count()) if self.async_window else group
+
+    def _count(self) -> int:
+        self.upcoming += 1
+        return self.upcoming - 1
+
+    def next(self) -> ProblemRun | None:
+        """The problem whose turn it is."""
+        while self._turns and not self._turns[0].open:
+            del self._turns[0]
+        return next((each for each in self._turns if each.open and each.has_turn), None)
+
+
+REFILLS = 4
+"""How often over the groups in flight fill the engine. The oldest holds the others back while its longest rollout goes
+on; lengths spread as a model's are cost 38% with the engine filled once, 19% twice, 10% three times, 5% four times
+(bench/results/removed.md)."""
+OUTDATED = 5
+"""Groups in flight for each island or problem, at most: each is proposed knowing of none of the others."""
+GENERATIONS = 4
+"""Parts that a run has at least, each knowing of those before it."""
+
+
+@dataclass(frozen=True)
+class WindowSize:
+    """How many groups may be in flight.
+
+    groups: at most in flight; with an asynchronous window, at most being sampled
+    batch: prompts per policy call
+    async_window: groups that may be in flight beyond these
+    spread: how far a problem may run ahead of its oldest group in flight
+    """
+
+    groups: int
+    batch: int
+    async_window: int = 0
+    spread: int = 0
+
+
+def window_of(config: RunConfig, policy: Policy, islands: Sequence[int]) -> WindowSize:
+    """How many prompts go into a policy call, and how many groups are in flight. islands: of each problem
+
+    Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
+    calls: with more groups in flight than islands and problems (or than five, for a single problem of one island),
+    prompts would show parents that are long outdated.
+    """
+    breadth = max(len(islands), *islands, ISLANDS)
+    if policy.batch == 0:
+        batch = 0
+        groups = config.parallel or max(8, 2 * breadth, _filling(config, policy, breadth, len(islands)))
+    else:
+        batch = min(policy.batch, (config.parallel + 1) // 2 if config.parallel else breadth)
+        groups = config.parallel or 2 * batch
+    return WindowSize(groups, batch, config.lag, -(-groups // len(islands)) + config.lag if config.lag else 0)
+
+
+def _filling(config: RunConfig, policy: Policy, breadth: int, problems: int) -> int:
+    """Groups that keep an engine of known size busy, as long as the search stays a search: few in flight for each
+    island or problem, and the run some generations deep. 0 if the engine's size is unknown."""
+    fills = REFILLS * -(-policy.traits.slots // (config.rollouts or 1))
+    return min(fills, OUTDATED * breadth, sum(planned_iterations(vars(config), problems)) // GENERATIONS)

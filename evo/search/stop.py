@@ -48,5 +48,5 @@ def ended_by(run: RunRecord) -> StopReason | None:
 
 FINISHED = Stop(StopReason.FINISHED)
 SOLVED = Stop(StopReason.SOLVED)
-INTERRUPTED = Stop(StopReason.INTERRUPTED)
+INTERRUPT = Stop(StopReason.INTERRUPTED)
 FINISHING = Stop(StopReason.INTERRUPTED, "interrupted; finishing the iterations in flight")

@@ -13,14 +13,43 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from evo.search.iteration import Iteration, score_group
 from evo.search.operators import Operators
+from evo.search.problem_run import WindowSize
 from evo.search.sampler import Sampled, Sampler, cancel_all
-from evo.search.schedule import WindowSize
 from problems.types import ScoredGroup
 from vpo.policies.address import parse_address
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+
+
+@dataclass(frozen=True)
+class ReadyIteration:
+    """An iteration that is back with its scored group."""
+
+    iteration: Iteration
+    group: ScoredGroup
+
+
+@dataclass(frozen=True)
+class FailedIteration:
+    """An iteration whose policy, scorer or prompt failed."""
+
+    iteration: Iteration
+    fault: BaseException
+
+
+@dataclass(frozen=True)
+class LostIteration:
+    """An iteration that was dropped, or is of no use behind one that was. answered: whether its answers are lost with
+    it"""
+
+    iteration: Iteration
+    answered: bool
+
+
+Leaving = ReadyIteration | FailedIteration | LostIteration
 
 
 class Window:
@@ -38,6 +67,7 @@ class Window:
         self.samplers: list[Sampler] = []
         self.in_row = not (size.async_window or any(each.policy.traits.remote for each in operators.all))
         self._flying: list[Iteration] = []
+        self._gap = False  # an iteration was dropped
 
     def __iter__(self) -> Iterator[Iteration]:
         return iter(list(self._flying))
@@ -72,13 +102,28 @@ class Window:
         iteration.problem_run.uncommitted.add(iteration.number)
         self._flying.append(iteration)
 
-    def ready(self) -> Iteration | None:
-        """The iteration that leaves next, if it is back or was dropped by an interrupt."""
-        return next((iteration for iteration in self._leaving() if iteration.group.done()), None)
+    def ready(self) -> Leaving | None:
+        """What leaves next, if it is back or was dropped by an interrupt. It stays until `pop`."""
+        iteration = next((iteration for iteration in self._leaving() if iteration.group.done()), None)
+        if iteration is None:
+            return None
+        if iteration.group.cancelled():
+            return LostIteration(iteration, answered=False)
+        if (fault := iteration.group.exception()) is not None:
+            return FailedIteration(iteration, fault)
+        if self._gap:
+            return LostIteration(iteration, answered=True)
+        return ReadyIteration(iteration, iteration.group.result())
 
-    def pop(self, iteration: Iteration) -> None:
+    def pop(self, leaving: Leaving) -> None:
+        """Let it leave. Behind one that is lost go those that are of no use without it."""
+        iteration = leaving.iteration
         iteration.problem_run.uncommitted.discard(iteration.number)
         self._flying.remove(iteration)
+        if isinstance(leaving, LostIteration) and self.in_row:
+            self._gap = True
+            for behind in self:
+                behind.group.cancel()
 
     async def wait(self, seconds: float) -> bool:
         """Begin the calls that will not fill up further, and wait until an iteration may be ready, or there may be
@@ -132,11 +177,6 @@ class Window:
         """Drop the prompts that no policy has begun with."""
         for sampler in self.samplers:
             sampler.abandon()
-
-    def drop_behind(self) -> None:
-        """An iteration was dropped: drop those behind it, if they are of no use without it."""
-        for iteration in self if self.in_row else ():
-            iteration.group.cancel()
 
     def asked(self) -> list[Iteration]:
         """Those that servers have not answered yet."""

@@ -14,7 +14,7 @@ from problems.types import Prompt, Rollout
 from vpo.policies.contract import Policy, PolicyUnavailable, TrainablePolicy
 from vpo.policies.prompt_formats import is_known
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 PolicyT = TypeVar("PolicyT", bound=Policy)
 
 PROGRAM = "def f(x):\n    return x * 2 + 1\n"
@@ -133,8 +133,7 @@ class TrainablePolicyContract(PolicyContract):
     def test_its_log_probabilities_are_those_it_sampled_with(self) -> None:
         async def ask(policy: TrainablePolicy) -> float:
             groups = await policy.sample(self.prompts[:1], rollouts=2, answers=1, seed=5)
-            engines = await policy.logprobs(groups[0])
-            pairs = [pair for again in engines for pair in zip(again, groups[0], strict=True)]
+            pairs = zip(await policy.logprobs(groups[0]), groups[0], strict=True)
             return max(float(np.abs(a - r.logprobs).max()) for a, r in pairs)
 
         assert use(self.open_policy, ask) < 0.25, "nats; bfloat16 rounds that far"
@@ -142,11 +141,11 @@ class TrainablePolicyContract(PolicyContract):
     def test_new_weights_change_what_is_sampled_and_the_version(self) -> None:
         async def ask(policy: TrainablePolicy) -> None:
             (before,) = await policy.sample(self.prompts[:1], rollouts=2, answers=1, seed=5)
-            old = (await policy.logprobs(before))[0]
+            old = await policy.logprobs(before)
             await _change_weights(policy, "changed")
             assert policy.version == "changed"
-            for new in await policy.logprobs(before):
-                assert max(float(np.abs(a - b).max()) for a, b in zip(old, new, strict=True)) > 1e-3
+            new = await policy.logprobs(before)
+            assert max(float(np.abs(a - b).max()) for a, b in zip(old, new, strict=True)) > 1e-3
 
         use(self.open_policy, ask)
 
@@ -164,10 +163,10 @@ class TrainablePolicyContract(PolicyContract):
         use(self.open_policy, ask)
 
 
-def use(open_policy: Callable[[], PolicyT], work: Callable[[PolicyT], Coroutine[Any, Any, T]]) -> T:
+def use(open_policy: Callable[[], PolicyT], work: Callable[[PolicyT], Coroutine[Any, Any, _T]]) -> _T:
     """`work` with a fresh policy, which is closed after it."""
 
-    async def run() -> T:
+    async def run() -> _T:
         policy = open_policy()
         try:
             return await work(policy)
@@ -188,8 +187,8 @@ async def _change_weights(policy: TrainablePolicy, version: str) -> None:
     if policy.traits.weights == "model":
         await policy.update({name: tensor * 0.5 for name, tensor in model.state_dict().items()}, version)
         return
-    from vpo.training.adapters import save_adapter, with_adapter
     from vpo.training.config import LoraSettings
+    from vpo.training.model import save_adapter, with_adapter
 
     adapted = with_adapter(model, LoraSettings(lora_rank=4), seed=0)
     for name, weight in adapted.named_parameters():

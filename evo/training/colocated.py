@@ -144,7 +144,7 @@ class CoLocated(Learner):
         if self.policy.traits.weights != "adapter":
             await self.policy.update(await self.policy.between(self.trainer.weights), version)
             return
-        from vpo.training.adapters import save_adapter
+        from vpo.training.model import save_adapter
 
         folder = Path(temp_dirs.make("adapter"))
         try:
@@ -154,10 +154,10 @@ class CoLocated(Learner):
             temp_dirs.release(str(folder))
 
     async def _gap(self, rollouts: list[Rollout], temperature: float) -> float:
-        """The mean difference of the two models' log-probabilities, in nats a token; the largest of several engines."""
-        theirs = await self.policy.logprobs(rollouts)
+        """The mean difference of the two models' log-probabilities, in nats a token."""
+        theirs = np.concatenate(await self.policy.logprobs(rollouts))
         ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
-        return float(np.max([np.mean(np.abs(ours - np.concatenate(engine))) for engine in theirs]))  # NaN if one is NaN
+        return float(np.mean(np.abs(ours - theirs)))
 
     def _prune(self) -> None:
         """Delete checkpoints that are no longer needed; the remaining ones are enough for any resume."""
@@ -256,7 +256,7 @@ def _check_server(config: RunConfig, policy: Policy) -> None:
             later = "its traces cannot train a copy, because its server gives no token ids and log-probabilities"
         raise BadInput(
             f"policy {config.policy} has its weights on a server: it can search and compare, not train, unless they "
-            f"are named and adapters can be left there (vllm:ID@URL?adapters=DIR); {later}"
+            f"are named and adapters can be left there (vllm:ID?lora_rank=16, vllm:ID@URL?adapters=DIR); {later}"
         )
     if policy.traits.weights == "adapter" and not config.train.lora_rank:
         raise BadInput(

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evo.config.run import complete_trainer
 from evo.config.train import RESUMABLE, TrainRun
 from evo.errors import BadInput, at_file
 from evo.glossary import TRAINING_METRICS
@@ -48,10 +47,8 @@ class TrainingDirectory:
         holds something else."""
         if (self.folder / SETTINGS).exists():
             about, now = self.settings(), run.stored()
-            then = complete_trainer(about.get("given", about["config"]))
-            # without `given`, an older run: what the user left open has been decided there
-            left_open = () if "given" in about else [name for name, value in now.items() if value is None]
-            for name in [name for name in now if name not in (*RESUMABLE, *left_open) and then.get(name) != now[name]]:
+            then = about["given"]
+            for name in [name for name in now if name not in RESUMABLE and then.get(name) != now[name]]:
                 raise BadInput(
                     f"-o {self.folder}: holds a training run with another {name} ({_short(then.get(name))}, not "
                     f"{_short(now[name])}); name another directory, or continue it with `evo train --resume "

@@ -29,9 +29,9 @@ from evo.prompts.registry import open_format
 from evo.search.resources import problems_at
 from evo.training.loop import TrainingBatch, TrainingStatus
 from evo.training.stored import TOO_LONG, StoredRun, StoredSource
-from islands.groups import Child, children
+from islands.groups import children
 from islands.history import CandidateReader
-from islands.types import ProblemRecord, Selection
+from islands.types import CandidateSummary, ProblemRecord, Selection
 from vpo.policies.contract import LocalPolicy
 from vpo.policies.encoding import encode_answer
 from vpo.training.config import Estimation
@@ -39,15 +39,15 @@ from vpo.training.examples import Example, ExampleGroup
 
 LEVELS = 10
 """Parts of the way from zero to the target, by which parents are balanced."""
-OTHERS = 8
+_OTHERS = 8
 """Other parents of a moment at most, as in a search (pareto_pool)."""
-FEW = 1000
-LEAST = 1e-9
+_FEW = 1000
+_LEAST = 1e-9
 """The least gain that counts."""
-CACHE_BYTES = 64 << 20
-TRIES = 50
+_CACHE_BYTES = 64 << 20
+_TRIES = 50
 """Draws at most for each lesson of a step."""
-UNWRITABLE = "not expressible in the policy's format"
+_UNWRITABLE = "not expressible in the policy's format"
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Improvements(StoredSource):
         super().__init__(run, runs, list(dict.fromkeys((lesson.run, lesson.problem) for lesson in self.lessons)))
         levels = sorted({lesson.level for lesson in self.lessons})
         self.by_level = [[i for i, lesson in enumerate(self.lessons) if lesson.level == level] for level in levels]
-        self._readers = [CandidateReader(source.store, CACHE_BYTES) for source in runs]
+        self._readers = [CandidateReader(source.store, _CACHE_BYTES) for source in runs]
         pairs = sum(source.chosen for source in runs)
         self.words = f"{pairs:,} improvements of {len(self.lessons):,} parents in {self.run_names}"
         self.steps = run.steps
@@ -114,9 +114,9 @@ class Improvements(StoredSource):
         self._examples(np.random.default_rng([self.run.seed, 4]))
 
     def draw(self, rng: np.random.Generator) -> ImprovementLesson:
-        """Draw a lesson. All levels of parents have the same chance, but a level of fewer than FEW parents has less, so
-        that its lessons are not memorised. Within a level every parent has the same chance."""
-        shares = np.minimum([len(level) for level in self.by_level], FEW, dtype=np.float64)
+        """Draw a lesson. All levels of parents have the same chance, but a level of few parents has less, so that
+        its lessons are not memorised. Within a level every parent has the same chance."""
+        shares = np.minimum([len(level) for level in self.by_level], _FEW, dtype=np.float64)
         level = self.by_level[int(rng.choice(len(shares), p=shares / shares.sum()))]
         return self.lessons[level[int(rng.integers(len(level)))]]
 
@@ -136,7 +136,7 @@ class Improvements(StoredSource):
         return ["## Traces", "\n".join(lines), f"Left out of the lessons drawn: {status.reasons}."]
 
     def _examples(self, rng: np.random.Generator) -> TrainingBatch:
-        count, tries = self.run.prompts, self.run.prompts * TRIES
+        count, tries = self.run.prompts, self.run.prompts * _TRIES
         batch = TrainingBatch(examples=(examples := list[ExampleGroup]()))
         for _ in range(tries):
             if len(examples) == count:
@@ -157,7 +157,7 @@ class Improvements(StoredSource):
         selection, drawn = Selection(parent, tuple(others[:beside]), ()), others[beside:]
         key = lesson.run, lesson.problem
         writable = [child for child in drawn if self._format(key, 1).write([child.text], selection) is not None]
-        left_out[UNWRITABLE] += len(drawn) - len(writable)
+        left_out[_UNWRITABLE] += len(drawn) - len(writable)
         if not writable:
             return []
         prompt_format = self._format(key, 1 if apart else len(writable))
@@ -176,24 +176,24 @@ class Improvements(StoredSource):
         return Example(ids, None, np.ones(len(ids), np.float32))
 
 
-def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[ImprovementLesson]:
+def _lessons(place: int, record: ProblemRecord, rows: Sequence[CandidateSummary]) -> list[ImprovementLesson]:
     by_id = {row.id: row for row in rows}
     better: dict[int, dict[int, None]] = {}
     beside: dict[int, tuple[int, ...]] = {}
-    front: list[Child] = []
+    front: list[CandidateSummary] = []
     for row in rows:
         if row.failed:
             continue
         parent = by_id.get(row.parent) if row.parent is not None else None
         new = not any(_covers(other, row) for other in front)
-        if parent is not None and not parent.failed and (new or row.fitness > parent.fitness + LEAST):
+        if parent is not None and not parent.failed and (new or row.fitness > parent.fitness + _LEAST):
             better.setdefault(parent.id, {})[row.id] = None
             beside.setdefault(parent.id, row.inspirations)
         if not new:
             continue
-        fittest = sorted(front, key=lambda other: (-other.fitness, other.id))[:OTHERS]
+        fittest = sorted(front, key=lambda other: (-other.fitness, other.id))[:_OTHERS]
         for other in fittest:
-            if row.fitness > other.fitness + LEAST:
+            if row.fitness > other.fitness + _LEAST:
                 better.setdefault(other.id, {})[row.id] = None
         front = [*(other for other in front if not _covers(row, other)), row]
     top = max((row.fitness for row in rows if not row.failed), default=0.0)
@@ -210,9 +210,9 @@ def tenth_of(fitness: float, target: float) -> int:
     """The part of the way to the target, of LEVELS parts, from 0; 0 if the target is not positive."""
     if target <= 0:
         return 0
-    return min(max(int(LEVELS * fitness / target + LEAST), 0), LEVELS - 1)
+    return min(max(int(LEVELS * fitness / target + _LEAST), 0), LEVELS - 1)
 
 
-def _covers(one: Child, other: Child) -> bool:
+def _covers(one: CandidateSummary, other: CandidateSummary) -> bool:
     """Whether the first is at least as good as the second in every objective."""
-    return all(a >= b - LEAST for a, b in zip(one.rewards, other.rewards, strict=True))
+    return all(a >= b - _LEAST for a, b in zip(one.rewards, other.rewards, strict=True))

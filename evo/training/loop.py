@@ -33,11 +33,11 @@ from vpo.training.config import Estimation
 from vpo.training.examples import ExampleGroup
 from vpo.training.trainer import PolicyTrainer
 
-EVALUATION_STREAM_SEED = 1_000_003
+_EVALUATION_STREAM_SEED = 1_000_003
 """Held-out answers are drawn with a separate seed, the same in every evaluation of every run."""
-SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
+_SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
 
-SAVE_SECONDS, SAVE_SHARE = 30.0, 0.05
+_SAVE_SECONDS, _SAVE_SHARE = 30.0, 0.05
 """A checkpoint that no step is due is written after this many seconds, if that takes at most this share of the time."""
 
 
@@ -230,12 +230,12 @@ class Training:
             self.held_out,
             answers=self.run.chain,
             total=self.run.evaluate_answers,
-            seeds=[EVALUATION_STREAM_SEED],
+            seeds=[_EVALUATION_STREAM_SEED],
             scorer=self.scorer,
         )
         for name, fault in evaluation.faults.items():
             raise BadInput(f"held-out {name} cannot be judged: {fault}")
-        means = {name: evaluation.mean(name) for name in evaluation.metrics if name.startswith(SHOWN)}
+        means = {name: evaluation.mean(name) for name in evaluation.metrics if name.startswith(_SHOWN)}
         self.status.evaluation = {name: value for name, value in means.items() if value is not None}
         self._log("evaluation", self.status.evaluation)
 
@@ -257,17 +257,17 @@ class Training:
         """Save a checkpoint; of the older ones, only the newest are kept (`keep`)."""
         began = time.monotonic()
         status = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
-        state = {"loop": {"status": status}, "curricula": [self.source.state()], "trainer": self.trainer.state()}
+        state = {"loop": {"status": status}, "source": self.source.state(), "trainer": self.trainer.state()}
         self._write(self.directory.place(self.status.step), state)
         self.directory.prune(self.run.keep)
         ended = time.monotonic()
-        self._save_at = ended + max(SAVE_SECONDS, (ended - began) / SAVE_SHARE)
+        self._save_at = ended + max(_SAVE_SECONDS, (ended - began) / _SAVE_SHARE)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint's state."""
         for name, value in state["loop"]["status"].items():
-            setattr(self.status, "metrics" if name == "figures" else name, value)  # its name in older checkpoints
-        self.source.restore(state["curricula"][0] or {})
+            setattr(self.status, name, value)
+        self.source.restore(state["source"])
         self.trainer.restore(state["trainer"])
         self.policy.version = self.trainer.version
 

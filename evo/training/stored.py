@@ -6,7 +6,7 @@ What wrote a group is not what learns from it. Three things hold the difference 
 that wrote it, whose log-probabilities are stored, so that all steps together go no further than one would; importance
 weights against the same, truncated at a cap; and the choice of groups, which may leave old versions out. Groups are
 taken whole or not at all: without some of its rollouts the others would be compared with too few. The order is drawn
-from (seed, pass).
+from the seed.
 
 Memory holds a few numbers for each chosen group. Its prompt and answers are read when a step needs them.
 """
@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from evo.config.train import TRUNCATE, TrainRun, run_and_address
@@ -48,7 +47,7 @@ from vpo.training.examples import group_advantages
 
 SILENT, FOREIGN = "without log-probabilities", "of another tokenizer"
 TOO_LONG, SPREADLESS = "longer than the policy's context", "without spread"
-REMEDY = {
+_REMEDY = {
     CHAINS: "learn from them by " + ", ".join(name for name, method in METHODS.items() if method.chain),
     ONE_ROLLOUT: "search with --rollouts 4 or more",
     NUCLEUS: "their log-probabilities leave out the other tokens; search with --top-p 1",
@@ -139,7 +138,7 @@ class StoredSource(GroupSource):
 
 
 Source = TypeVar("Source", bound=StoredSource)
-Place = tuple[int, TraceRow]
+_TracePlace = tuple[int, TraceRow]
 
 
 def open_stored(
@@ -193,7 +192,7 @@ def _suits(run: TrainRun, record: RunRecord) -> bool:
 
 
 class StoredGroups(StoredSource):
-    """The groups of stored runs, each once a pass.
+    """The groups of stored runs, each once.
 
     places: of the groups, in order: the place of the run, and the row
     left_out: those that cannot teach the method, or this policy, by the reason
@@ -201,7 +200,7 @@ class StoredGroups(StoredSource):
 
     def __init__(self, run: TrainRun, runs: Sequence[StoredRun]) -> None:
         """The groups that can teach the method of `run`, as far as their rows show."""
-        left_out, self.places, where = Counter[str](), list[Place](), ", ".join(source.name for source in runs)
+        left_out, self.places, where = Counter[str](), list[_TracePlace](), ", ".join(source.name for source in runs)
         for number, source in enumerate(runs):
             choice = GroupChoice(source.run.id, source.upto, run.answers, METHODS[run.method].chain)
             rows = choice.rows(source.store)
@@ -227,7 +226,6 @@ class StoredGroups(StoredSource):
         run = run.model_copy(update={"answers": answers, "truncate": run.truncate or TRUNCATE})
         super().__init__(run, runs, sorted({(number, row.problem_id) for number, row in self.places}))
         self.left_out = left_out
-        self._order: tuple[int, npt.NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -249,14 +247,14 @@ class StoredGroups(StoredSource):
             self.left_out = Counter(self.left_out) + left_out
             if not self.places:
                 raise BadInput(_nothing_taught(policy.version, left_out, "chosen groups", evidence))
-        self._steps_a_pass = -(-len(self) // self.run.prompts)
-        self.steps = min(self.run.steps, self.run.passes * self._steps_a_pass)
+        self._order = np.random.default_rng([self.run.seed, 0]).permutation(len(self))
+        self.steps = min(self.run.steps, -(-len(self) // self.run.prompts))
         self.words = f"{len(self):,} iterations of {self.run_names}"
 
     def check(self, estimation: Estimation) -> None:
         """Groups are read until one teaches."""
         left_out = Counter[str]()
-        for step in range(self._steps_a_pass):
+        for step in range(-(-len(self) // self.run.prompts)):
             batch = self.read(step)
             left_out += batch.left_out
             for group in batch.groups:
@@ -278,17 +276,12 @@ class StoredGroups(StoredSource):
             "Nothing was sampled: the groups are those that searches stored, each as it was, corrected for the policy "
             f"that wrote them ({corrected}).",
             "\n".join(f"- {s.name}: {s.stored:,} groups stored, {s.chosen:,} chosen" for s in self.runs),
-            f"Written by {versions}. Learned from {status.groups:,} groups ({self.run.passes} passes at most); left "
-            f"out: {status.reasons}.",
+            f"Written by {versions}. Learned from {status.groups:,} groups; left out: {status.reasons}.",
         ]
 
-    def of_step(self, step: int) -> list[Place]:
-        """The groups of a step, at most `prompts`. A step belongs to one pass only."""
-        number, within = divmod(step, self._steps_a_pass)
-        order = self._order  # which another thread may change
-        if order is None or order[0] != number:
-            order = self._order = number, np.random.default_rng([self.run.seed, number]).permutation(len(self))
-        chosen = order[1][within * self.run.prompts : (within + 1) * self.run.prompts]
+    def of_step(self, step: int) -> list[_TracePlace]:
+        """The groups of a step, at most `prompts`."""
+        chosen = self._order[step * self.run.prompts : (step + 1) * self.run.prompts]
         return [self.places[int(place)] for place in chosen]
 
     def answers(self, step: int) -> int:
@@ -304,7 +297,7 @@ class StoredGroups(StoredSource):
                 usable.append(group)
         return batch
 
-    def _groups(self, places: Sequence[Place]) -> list[ScoredGroup]:
+    def _groups(self, places: Sequence[_TracePlace]) -> list[ScoredGroup]:
         """In this order. Raises BadInput if one is missing."""
         groups: dict[tuple[int, int], ScoredGroup] = {}
         for number in sorted({run for run, _ in places}):
@@ -328,7 +321,7 @@ def _nothing_taught(
     details = evidence or {}
     reasons = ", ".join(f"{count:,} {reason}{details.get(reason, '')}" for reason, count in left_out.most_common())
     alone = next(iter(left_out)) if len(left_out) == 1 else ""
-    remedy = f"; {REMEDY[alone]}" if alone in REMEDY else ""
+    remedy = f"; {_REMEDY[alone]}" if alone in _REMEDY else ""
     return f"none of the {left_out.total():,} {groups} can teach {learner}: {reasons}{remedy}"
 
 

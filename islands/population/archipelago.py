@@ -1,7 +1,8 @@
-"""The whole population in memory: islands, hall of fame, cap and migration. Independent of databases, texts and
-randomness.
+"""The whole population in memory: the numbers of every candidate, islands, hall of fame, cap and migration. Independent
+of databases, texts and randomness.
 
-The same calls in the same order give the same state: so a resumed search reaches the state that it had.
+The same calls in the same order give the same state: `Population` makes them while a search runs, and makes them again
+from the stored groups when one resumes.
 
 Rules, OpenEvolve's unless noted:
 - A newcomer becomes a member of its island whether it wins a cell or not; the elite that it displaces leaves the
@@ -20,36 +21,37 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from islands.population.archive import GridArchive, cell_name
-from islands.population.columns import Columns
+from islands.population.columns import Columns, IndexedSet
 from islands.population.config import PopulationConfig
-from islands.population.features import FeatureSpace
-from islands.population.indexed_set import IndexedSet
+from islands.population.features import FeatureSpace, check_features, default_dimensions
 from islands.population.island import Island
-from islands.population.migration import Move
+from problems.contract import Score
+from problems.types import ScoredAnswer
 
-
-@dataclass(frozen=True)
-class Entry:
-    """The outcome of a candidate on an island; ordinals, and the cell's name."""
-
-    cell: str | None = None
-    replaced: int | None = None
-    improved: bool = False
+Move = tuple[int, int, int]
+"""A copy from one island to another: (source, target, candidate)."""
+_COUNTED = 200
+"""Members that the share of an island which migrates is taken of at most: it bounds a migration's cost."""
 
 
 class Archipelago:
-    """The islands of one problem."""
+    """The islands of one problem, and its candidates by ordinal (islands.population.columns)."""
 
-    def __init__(self, config: PopulationConfig, columns: Columns, space: FeatureSpace) -> None:
-        self.config = config
-        self.columns = columns
-        self.space = space
-        self.islands = [Island(columns, GridArchive(columns, space)) for _ in range(config.islands)]
+    def __init__(
+        self, config: PopulationConfig, objectives: Sequence[str], dimensions: Sequence[str] | None = None
+    ) -> None:
+        """dimensions: those settled by an earlier process, if any. Raises ValueError for one that fits no objective."""
+        self.config = config = config.resolve(len(objectives))
+        self.columns = columns = Columns(len(objectives))
+        self.space = FeatureSpace(objectives, config.bins, config.diversity_reference_size)
+        if dimensions or config.feature_dimensions:
+            self.space.settle(dimensions or config.feature_dimensions or ())
+        self.islands = [Island(columns, GridArchive(columns, self.space)) for _ in range(config.islands)]
         self.hall = HallOfFame(columns, config.archive_size, config.islands)
         self.best: int | None = None
         self.members = 0
@@ -57,6 +59,80 @@ class Archipelago:
         # (valid, fitness, ordinal, island), first to be removed first; kept only if there is a cap
         self._ordinary: list[_Key] = []
         self._elite: list[_Key] = []
+
+    def check(self, scores: Sequence[Score], problem: str) -> None:
+        """Raise ScorerFault if the grid needs a feature that a valid answer lacks, even if the first of these
+        answers would settle the grid."""
+        dimensions = self.space.dimensions
+        for score in scores:
+            if score.error is None:
+                if dimensions is None:
+                    dimensions = default_dimensions(tuple(score.features))
+                check_features(score, dimensions, problem)
+
+    def settle(self, features: Sequence[str]) -> None:
+        """The first valid answer came with these features: they decide the grid unless the configuration did."""
+        if self.space.dimensions is None:
+            self.space.settle(default_dimensions(features))
+
+    def measure(self, answers: Sequence[ScoredAnswer]) -> list[tuple[float, ...]]:
+        """(f,) for each answer, () for failed ones. Valid ones become references of diversity while some are missing,
+        so each answer is measured once, in the order in which it is stored."""
+        measured: list[tuple[float, ...]] = []
+        for answer in answers:
+            if answer.score.error is not None:
+                measured.append(())
+                continue
+            self.settle(tuple(answer.score.features))
+            measured.append(self.space.measure(answer.text, answer.score))
+            self.space.add_reference(answer.text)
+        return measured
+
+    def known(self, identity: bytes) -> int | None:
+        """Candidate id of an identity."""
+        ordinal = self.columns.known(identity)
+        return None if ordinal is None else self.columns.ids[ordinal]
+
+    def id_of(self, identity: bytes) -> int:
+        """Candidate id of an identity that is stored. Raises KeyError."""
+        known = self.known(identity)
+        if known is None:
+            raise KeyError(identity.hex())
+        return known
+
+    def generation_after(self, parent: int | None) -> int:
+        """Generation of a child. Raises ValueError for a parent that is no candidate here."""
+        if parent is None:
+            return 0
+        try:
+            return self.columns.generations[self.columns.ordinal(parent)] + 1
+        except KeyError:
+            raise ValueError(f"parent {parent} is not a candidate of this problem") from None
+
+    def seed(self, id: int) -> bool:
+        """The newest candidate enters every island. Whether it is the new best."""
+        ordinal = self.columns.ordinal(id)
+        if self.columns.valid[ordinal]:
+            self.observe(ordinal)
+        return any([self.enter(ordinal, number) for number in range(len(self.islands))])
+
+    def add_group(self, island: int, parent: int | None, answers: Sequence[int], born: set[int]) -> list[bool]:
+        """A stored group takes effect: whether each answer (candidate ids, rollout by rollout) is the new best. `born`
+        holds the ids that the group brought; their first mention competes, every other one is a repeat."""
+        columns, improved, unborn = self.columns, list[bool](), set(born)
+        self.islands[island].generation += 1
+        if parent is not None:
+            self.islands[island].visit(columns.ordinal(parent))
+        for id in answers:
+            ordinal = columns.ordinal(id)
+            if id in unborn:
+                unborn.discard(id)
+                if columns.valid[ordinal]:
+                    self.observe(ordinal)
+                improved.append(self.enter(ordinal, island))
+            else:
+                improved.append(self.repeat(ordinal, island))
+        return improved
 
     def observe(self, ordinal: int) -> None:
         """Let the feature ranges hold a new valid candidate, and place the members again if a range grew."""
@@ -67,51 +143,54 @@ class Archipelago:
             self._move(lost, number, self._elite, self._ordinary)
             self._move(won, number, self._ordinary, self._elite)
 
-    def enter(self, ordinal: int, number: int, migrant: bool = False) -> Entry:
-        """A candidate arrives on an island that lacks it."""
+    def enter(self, ordinal: int, number: int, migrant: bool = False) -> bool:
+        """A candidate arrives on an island that lacks it. Whether it is the new best."""
         island = self.islands[number]
         if not self.columns.valid[ordinal]:
             if island.holds_valid:
-                return Entry()
+                return False
             self._join(ordinal, number, elite=False)
             if self.best is None:
                 self.best = ordinal
             self._enforce_cap((ordinal, number))
-            return Entry()
+            return False
         if not island.holds_valid:
             for failed in list(island.members):  # each was paid for when it joined
                 self._leave(failed, number)
-        change = island.archive.offer(ordinal)
-        if change.displaced is not None:
-            self._leave(change.displaced, number)
-        self._join(ordinal, number, elite=change.cell is not None)
+        won, displaced = island.archive.offer(ordinal)
+        if displaced is not None:
+            self._leave(displaced, number)
+        self._join(ordinal, number, elite=won)
         if migrant:
             island.migrants.add(ordinal)
         self.hall.offer(ordinal, number)
-        improved = self._improve(ordinal)
+        improved = self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]
+        if improved:
+            self.best = ordinal
         self._enforce_cap((ordinal, number))
-        cell = island.archive.cell_of(ordinal)
-        return Entry(cell_name(cell) if cell is not None else None, change.displaced, improved)
+        return improved
 
-    def repeat(self, ordinal: int, number: int) -> Entry:
-        """A stored candidate is found again by a group of this island."""
+    def repeat(self, ordinal: int, number: int) -> bool:
+        """A group of this island gave a stored candidate again. Whether it is the new best."""
         island = self.islands[number]
         if ordinal in island or not self.columns.valid[ordinal] or not island.archive.would_enter(ordinal):
-            return Entry()
+            return False
         return self.enter(ordinal, number)
 
-    def advance_generation(self, number: int, parent: int | None) -> None:
-        """A group of this island was stored."""
-        self.islands[number].generation += 1
-        if parent is not None:
-            self.islands[number].visit(parent)
+    def planned_moves(self) -> list[Move] | None:
+        """The migration that is due, by candidate id; None if none is."""
+        if max(island.generation for island in self.islands) - self.last_migration < self.config.migration_interval:
+            return None
+        moves = plan_moves(self.islands, self.config.migration_rate)
+        return [(source, target, self.columns.ids[ordinal]) for source, target, ordinal in moves]
 
-    def migrate(self, moves: list[Move]) -> None:
-        """Carry out a planned migration, an empty one too: it starts the next interval."""
+    def migrate(self, moves: Sequence[Move]) -> None:
+        """Carry out a migration, planned or stored, by candidate id; an empty one too: it starts the next interval."""
         self.last_migration = max(island.generation for island in self.islands)
-        for move in moves:
-            if move.candidate not in self.islands[move.target]:
-                self.enter(move.candidate, move.target, migrant=True)
+        for _, target, candidate in moves:
+            ordinal = self.columns.ordinal(candidate)
+            if ordinal not in self.islands[target]:
+                self.enter(ordinal, target, migrant=True)
 
     def changed_cells(self) -> list[tuple[int, str, int | None]]:
         """(island, cell, occupant or None) of every cell whose occupant may have changed since the last call."""
@@ -122,12 +201,6 @@ class Archipelago:
                 changes.append((number, cell_name(cell), archive.cells.get(cell)))
             archive.changed.clear()
         return changes
-
-    def _improve(self, ordinal: int) -> bool:
-        if self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]:
-            self.best = ordinal
-            return True
-        return False
 
     def _eviction_key(self, ordinal: int, number: int) -> _Key:
         return (bool(self.columns.valid[ordinal]), self.columns.fitness[ordinal], ordinal, number)
@@ -225,3 +298,31 @@ class HallOfFame:
         if len(self._of_island[island]):
             return self._of_island[island].draw(rng)
         return self._all.draw(rng)[0] if len(self._all) else None
+
+
+def _neighbours(island: int, islands: int) -> tuple[int, ...]:
+    """The islands next to one on the ring, each once and never itself."""
+    return tuple(dict.fromkeys(t for t in ((island + 1) % islands, (island - 1) % islands) if t != island))
+
+
+def plan_moves(islands: Sequence[Island], rate: float) -> list[Move]:
+    """The moves of one migration, by ordinal, island by island, fittest first.
+
+    The top `rate` of each island's own members, at least one and counted over at most _COUNTED, goes to both
+    neighbours, as in OpenEvolve. A copy that came by migration does not migrate again, nor take a place of those that
+    do. No candidate goes to an island that has it, and failed ones stay; the next in rank do not take their places, so
+    fewer may travel. All islands choose before anything moves. O(islands x (copies + rate x _COUNTED)).
+    """
+    moves: list[Move] = []
+    planned: set[tuple[int, int]] = set()  # a seed lives on every island, and two of them may send it to a third
+    for source, island in enumerate(islands):
+        own = len(island) - len(island.migrants)
+        travelling = max(1, int(min(own, _COUNTED) * rate))
+        for candidate in islice((one for one in island.falling() if one not in island.migrants), travelling):
+            if not island.columns.valid[candidate]:
+                continue
+            for target in _neighbours(source, len(islands)):
+                if candidate not in islands[target] and (target, candidate) not in planned:
+                    planned.add((target, candidate))
+                    moves.append((source, target, candidate))
+    return moves

@@ -1,33 +1,18 @@
 """An island's archive: which candidates are its elites, and the cell each of them holds.
 
-It answers `offer` with a Change and keeps the elites' reward vectors as a matrix, for the strategies that weigh them
-all at once. It knows nothing of databases or other islands.
+It keeps the elites' reward vectors as a matrix, for the strategies that weigh them all at once. It knows nothing of
+databases or other islands.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from islands.population.columns import Columns
+from islands.population.columns import Columns, index_below
 from islands.population.features import Cell, FeatureSpace
-from islands.population.indexed_set import index_below
-
-
-@dataclass
-class Change:
-    """The effect of an offer.
-
-    cell: the cell won, None if the candidate did not enter
-    displaced: the occupant of that cell, which leaves the island
-    """
-
-    cell: Cell | None = None
-    displaced: int | None = None
 
 
 def cell_name(cell: Cell) -> str:
@@ -35,23 +20,19 @@ def cell_name(cell: Cell) -> str:
     return "-".join(map(str, cell))
 
 
-def parse_cell(name: str) -> Cell:
-    """The cell of that name."""
-    return tuple(map(int, name.split("-")))
+class GridArchive:
+    """MAP-Elites: the fittest candidate of each cell of feature space. Ordinals in cells, with their reward vectors in
+    the rows of a matrix. Offers, put and take cost O(1); a strictly fitter candidate wins a cell."""
 
-
-class Elites:
-    """Ordinals in cells, with their reward vectors in the rows of a matrix. O(1) put and take."""
-
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, space: FeatureSpace) -> None:
         self.columns = columns
+        self.space = space
         self.cells: dict[Cell, int] = {}
         self.changed: set[Cell] = set()
         self._cell_of: dict[int, Cell] = {}
         self._rows: list[int] = []
         self._row_of: dict[int, int] = {}
         self._matrix = np.zeros((8, columns.objectives))
-        self._front: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -66,32 +47,6 @@ class Elites:
         """Ordinals (E,) and their reward vectors (E, d), row by row; views, not to be kept."""
         return self._rows, self._matrix[: len(self._rows)]
 
-    def front(self) -> Sequence[int]:
-        """The elites whose reward vectors no other elite dominates, in order; of equal vectors the oldest. A view, not
-        to be kept. Depends only on the elites, not on their history. O(1) between changes."""
-        if self._front is None:
-            self._front = []
-            for ordinal in sorted(self._rows):
-                self._add_to_front(ordinal)
-        return self._front
-
-    def _add_to_front(self, ordinal: int) -> None:
-        front = self._front
-        if front is None:
-            return
-        vector = self.columns.rewards(ordinal)
-        matrix = self._matrix[[self._row_of[member] for member in front]]
-        above = (matrix >= vector).all(axis=1)
-        below = np.asarray((matrix <= vector).all(axis=1))
-        equal = np.flatnonzero(above & below)
-        if len(equal):
-            if ordinal < front[int(equal[0])]:
-                del front[int(equal[0])]
-                insort(front, ordinal)
-        elif not above.any():
-            self._front = [member for i, member in enumerate(front) if not below[i]]
-            insort(self._front, ordinal)
-
     def put(self, ordinal: int, cell: Cell) -> None:
         self.cells[cell] = ordinal
         self._cell_of[ordinal] = cell
@@ -102,11 +57,8 @@ class Elites:
         self._matrix[row] = self.columns.rewards(ordinal)
         self._rows.append(ordinal)
         self._row_of[ordinal] = row
-        self._add_to_front(ordinal)
 
     def take(self, ordinal: int) -> None:
-        if self._front is not None and ordinal in self._front:
-            self._front = None  # its dominated elites may be on the front now
         cell = self._cell_of.pop(ordinal)
         del self.cells[cell]
         self.changed.add(cell)
@@ -120,28 +72,21 @@ class Elites:
         if ordinal in self._cell_of:
             self.take(ordinal)
 
-
-class GridArchive(Elites):
-    """MAP-Elites: the fittest candidate of each cell of feature space. Offers cost O(1); a strictly fitter one wins."""
-
-    def __init__(self, columns: Columns, space: FeatureSpace) -> None:
-        super().__init__(columns)
-        self.space = space
-
     def would_enter(self, ordinal: int) -> bool:
         """Whether `offer` would give it a cell; the ranges must hold its measures already."""
         occupant = self.cells.get(self.space.cell(self.columns.measures(ordinal)))
         return occupant is None or self.columns.fitness[ordinal] > self.columns.fitness[occupant]
 
-    def offer(self, ordinal: int) -> Change:
+    def offer(self, ordinal: int) -> tuple[bool, int | None]:
+        """Whether the candidate won its cell, and the occupant that leaves the island for it."""
         cell = self.space.cell(self.columns.measures(ordinal))
         occupant = self.cells.get(cell)
         if occupant is not None:
             if self.columns.fitness[ordinal] <= self.columns.fitness[occupant]:
-                return Change()
+                return False, None
             self.take(occupant)
         self.put(ordinal, cell)
-        return Change(cell, occupant)
+        return True, occupant
 
     def rescale(self, members: Iterable[int]) -> tuple[list[int], list[int]]:
         """Place all again after a range grew: each cell gets the first of `members`, which fall in fitness, the older

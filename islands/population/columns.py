@@ -1,9 +1,15 @@
-"""The in-memory data of every candidate: a few dozen bytes of numbers, never its text."""
+"""The in-memory data of every candidate: a few dozen bytes of numbers, never its text; and a set to draw them from."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+import numpy as np
+
+_T = TypeVar("_T", bound=Hashable)
 
 
 class Columns:
@@ -85,3 +91,46 @@ class Columns:
     def rank_key(self, ordinal: int) -> tuple[bool, float, int]:
         """Rises with worth: valid before failed, then fitness, then age (the older of two equals wins)."""
         return (bool(self.valid[ordinal]), self.fitness[ordinal], -ordinal)
+
+
+def index_below(n: int, rng: np.random.Generator) -> int:
+    """A uniform integer in [0, n). One float draw costs a fifth of `rng.integers`; the bias is below n / 2^53."""
+    return int(rng.random() * n)
+
+
+class IndexedSet(Generic[_T]):
+    """A set with O(1) add, discard and uniform draw. The order of `items` depends only on the order of the calls, so
+    equal histories give equal draws."""
+
+    __slots__ = ("items", "_places")
+
+    def __init__(self) -> None:
+        self.items: list[_T] = []
+        self._places: dict[_T, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __contains__(self, item: _T) -> bool:
+        return item in self._places
+
+    def __iter__(self) -> Iterator[_T]:
+        return iter(self.items)
+
+    def draw(self, rng: np.random.Generator) -> _T:
+        """A uniform member. Raises IndexError when empty."""
+        return self.items[index_below(len(self.items), rng)]
+
+    def add(self, item: _T) -> None:
+        if item not in self._places:
+            self._places[item] = len(self.items)
+            self.items.append(item)
+
+    def discard(self, item: _T) -> None:
+        place = self._places.pop(item, None)
+        if place is None:
+            return
+        last = self.items.pop()
+        if place < len(self.items):  # the last one fills the gap
+            self.items[place] = last
+            self._places[last] = place

@@ -40,7 +40,7 @@ class PopulationConfig(BaseModel):
     diversity_reference_size: int = Field(
         20, ge=1, le=200, description="How many of the first valid answers diversity is measured against."
     )
-    strategy: Literal["auto", "openevolve", "weighted", "pareto", "lexicase", "hill", "scs"] = Field(
+    strategy: Literal["auto", "openevolve", "weighted", "pareto", "hill", "scs"] = Field(
         "auto",
         description="How parents are chosen; auto: a new best answer at first (see climb), then as pareto for several "
         "objectives and as openevolve for one; two baselines without islands: hill shows only the best answer so far, "
@@ -60,15 +60,11 @@ class PopulationConfig(BaseModel):
         le=1,
         description="The share of draws from the archive under openevolve; the rest is in proportion to fitness.",
     )
-    pareto_pool: int = Field(8, ge=1, description="How many answers of an island's front pareto draws from.")
-    pareto_by: Literal["coverage", "fitness"] = Field(
-        "coverage",
-        description="Which: those that serve all weightings of the objectives best as a set; or the fittest, from the "
-        "elites alone, as in runs of older versions.",
-    )
-    lexicase_pool: int = Field(64, ge=2, le=4096, description="Candidates per lexicase tournament.")
-    lexicase_epsilon: float = Field(
-        0.0, ge=0, description="How far below the best a candidate may be and pass (lexicase)."
+    pareto_pool: int = Field(
+        8,
+        ge=1,
+        description="How many answers of an island's front pareto draws from: those that serve all weightings of the "
+        "objectives best as a set.",
     )
     num_top_programs: int = Field(3, ge=0, le=100, description="The best candidates that a prompt shows.")
     num_diverse_programs: int = Field(2, ge=0, le=100, description="Inspirations that a prompt shows.")
@@ -77,10 +73,6 @@ class PopulationConfig(BaseModel):
     )
     migration_interval: int = Field(50, ge=1, description="Generations of the busiest island between migrations.")
     migration_rate: float = Field(0.1, ge=0, le=1, description="The share of an island, the fittest, that may migrate.")
-    migration_basis: int = Field(
-        200, ge=1, description="Members that this share is taken of at most, which bounds a migration's cost."
-    )
-    cache_bytes: int = Field(16 << 20, ge=0, description="Bytes of candidate texts kept in memory.")
 
     @model_validator(mode="before")
     @classmethod

@@ -21,7 +21,7 @@ SKETCH_BUCKETS = 128
 MOST_SUPPLIED = 3
 """A scorer's features span the grid by default only up to this many: ten bins each, and the cells explode."""
 
-LARGEST = float(np.finfo(np.float64).max)
+_LARGEST = float(np.finfo(np.float64).max)
 
 Cell = tuple[int, ...]
 
@@ -150,10 +150,10 @@ class FeatureSpace:
                 self.low[i] = self.high[i] = value
             elif value > high:
                 room = (value / self.bins[i] - low / self.bins[i]) / 2 if low < high else 0.0
-                self.high[i] = min(value + room, LARGEST)
+                self.high[i] = min(value + room, _LARGEST)
             else:
                 room = (high / self.bins[i] - value / self.bins[i]) / 2 if low < high else 0.0
-                self.low[i] = max(value - room, -LARGEST)
+                self.low[i] = max(value - room, -_LARGEST)
         return grew
 
     def cell(self, values: Sequence[float]) -> Cell:

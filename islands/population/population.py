@@ -11,12 +11,10 @@ import numpy as np
 from islands import history
 from islands.history import CandidateReader
 from islands.population import selection
-from islands.population.archipelago import Entry
-from islands.population.archive import cell_name, parse_cell
+from islands.population.archipelago import Archipelago
+from islands.population.archive import cell_name
 from islands.population.config import PopulationConfig
-from islands.population.memory import Memory
 from islands.population.sums import sum_group
-from islands.runs import Archives, read_archives
 from islands.store import Store, Transaction
 from islands.types import NOTHING_SHOWN, Candidate, GroupSums, Placement, ProblemRecord, Selection
 from islands.writer import GroupWriter
@@ -49,10 +47,10 @@ class Population:
         self.plateau = self._unimproved = 0
         self.sums: GroupSums
         self._store = store
-        self._reader = CandidateReader(store, config.cache_bytes)
+        self._reader = CandidateReader(store)
         self._writer = GroupWriter(store, problem)
-        self._memory = Memory(config, problem.objectives, problem.dimensions)
-        self.config = self._memory.config
+        self._archipelago = Archipelago(config, problem.objectives, problem.dimensions)
+        self.config = self._archipelago.config
         self._lock = threading.RLock()
         self._ahead = False
         self._joined: Transaction | None = None
@@ -73,25 +71,27 @@ class Population:
             self._join(tx)
             self._check_place(group)
             self.check(group)
-            generation = self._memory.generation_after(group.parent)
+            generation = self._archipelago.generation_after(group.parent)
             answers = group.all_answers()
-            fresh = list({a.identity: a for a in reversed(answers) if self._memory.known(a.identity) is None}.values())
+            fresh = list(
+                {a.identity: a for a in reversed(answers) if self._archipelago.known(a.identity) is None}.values()
+            )
             fresh.reverse()
-            measures = self._memory.measure(fresh)
-            self._group, ids = self._writer.write_group(tx, group, fresh, measures, generation, self._memory.id_of)
+            measures = self._archipelago.measure(fresh)
+            self._group, ids = self._writer.write_group(tx, group, fresh, measures, generation, self._archipelago.id_of)
             self.sequence = group.sequence
             for answer, measured, id in zip(fresh, measures, ids, strict=True):
                 self._remember(id, answer, measured, generation, group.island, group.parent)
-            stored, born = [self._memory.id_of(a.identity) for a in answers], set(ids)
-            best = self._memory.archipelago.best
-            entries = self._memory.group(group.island, group.parent, stored, born)
+            stored, born = [self._archipelago.id_of(a.identity) for a in answers], set(ids)
+            best = self._archipelago.best
+            improved = self._archipelago.add_group(group.island, group.parent, stored, born)
             self._count_plateau(best)
             placements = []
-            for id, entry in zip(stored, entries, strict=True):
-                placements.append(self._placement(id, group.island, entry, id in born))
+            for id, is_best in zip(stored, improved, strict=True):
+                placements.append(Placement(id, is_best, id in born))
                 born.discard(id)
             parent = None if group.parent is None else self.candidate(group.parent)
-            rise = self._write_best(tx, entries)
+            rise = self._write_best(tx, any(improved))
             self.sums = sum_group(self.problem, group, parent, placements, rise)
             self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
             return placements
@@ -103,29 +103,29 @@ class Population:
             self._join(tx)
             if self.sequence >= 0:
                 raise RuntimeError(f"{self.problem.name}: a seed comes before the first group")
-            known = self._memory.known(answer.identity)
+            known = self._archipelago.known(answer.identity)
             if known is not None:
-                return Placement(known, 0, None, None, False, False)
+                return Placement(known, False, False)
             self._check([answer.score])
-            measures = self._memory.measure([answer])
+            measures = self._archipelago.measure([answer])
             (id,) = self._writer.write_candidates(tx, [answer], measures, None, -1, 0, 0, None)
             self._remember(id, answer, measures[0], 0, 0, None)
             self._seeds += 1
-            entry = self._memory.seed(id)
-            self._write_best(tx, [entry])
-            return self._placement(id, 0, entry, True)
+            improved = self._archipelago.seed(id)
+            self._write_best(tx, improved)
+            return Placement(id, improved, True)
 
     def migrate_if_due(self, tx: Transaction) -> int:
         """Migrate once the busiest island is migration_interval generations past the last time; copies made. Belongs
         in the transaction of the group that made it due."""
         with self._lock:
             self._join(tx)
-            moves = self._memory.planned_moves()
+            moves = self._archipelago.planned_moves()
             if moves is None:
                 return 0
-            generation = max(island.generation for island in self._memory.archipelago.islands)
+            generation = max(island.generation for island in self._archipelago.islands)
             self._writer.write_migration(tx, self.sequence, generation, moves)
-            self._memory.migrate(moves)
+            self._archipelago.migrate(moves)
             if self._group is not None and (cells := self._changed_cells()):
                 self._writer.add_cells(tx, self._group, cells)
             return len(moves)
@@ -143,50 +143,35 @@ class Population:
                 for row in history.seeds(self._store, self.problem.id):
                     self._seeds += 1
                     self._replay(row, references)
-                    self._memory.seed(row.id)
+                    self._archipelago.seed(row.id)
             for group in history.stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
                 for row in group.born.values():
                     self._replay(row, references)
                 self.sequence = group.sequence
-                best = self._memory.archipelago.best
-                self._memory.group(group.island, group.parent, group.answers, set(group.born))
+                best = self._archipelago.best
+                self._archipelago.add_group(group.island, group.parent, group.answers, set(group.born))
                 self._count_plateau(best)
                 if group.moves is not None:
-                    self._memory.migrate(group.moves)
+                    self._archipelago.migrate(group.moves)
             if references:
-                for text in history.texts(self._store, references):
-                    self._memory.space.add_reference(text)
+                for candidate in self._reader.fetch(references):
+                    self._archipelago.space.add_reference(candidate.text)
             if self.sequence >= 0:  # those of seeds are stored with the first group
-                self._forget_stored_cells(upto_sequence)
-
-    def _forget_stored_cells(self, upto_sequence: int | None) -> None:
-        """Only cells that the database has otherwise are left to be stored: those of an older evo, which did not place
-        all members again when a range grew."""
-        self._memory.archipelago.changed_cells()
-        if upto_sequence is not None:
-            return
-        archives: Archives = {self.problem.id: {}}
-        with self._store.read() as connection:
-            read_archives(connection, archives)
-        stored, ids = archives[self.problem.id], self._memory.columns.ids
-        for number, island in enumerate(self._memory.archipelago.islands):
-            held = {(number, cell_name(cell)): ids[ordinal] for cell, ordinal in island.archive.cells.items()}
-            before = {place: candidate for place, candidate in stored.items() if place[0] == number}
-            island.archive.changed |= {parse_cell(name) for (_, name), _ in held.items() ^ before.items()}
+                self._archipelago.changed_cells()
 
     def _replay(self, row: Any, references: list[int]) -> None:
         valid = row.error is None
         if valid:
-            self._memory.settle(tuple(row.features))
-            if len(references) < self._memory.space.references_missing:
+            self._archipelago.settle(tuple(row.features))
+            if len(references) < self._archipelago.space.references_missing:
                 references.append(row.id)
-        self._memory.columns.append(
+        self._archipelago.columns.append(
             row.id, bytes(row.identity), row.fitness, tuple(row.rewards), tuple(row.measures), row.generation, valid
         )
 
     def _count_plateau(self, best: int | None) -> None:
         """Count a group. best: the best candidate before it"""
-        self._unimproved = self._unimproved + 1 if self._memory.archipelago.best == best else 0
+        self._unimproved = self._unimproved + 1 if self._archipelago.best == best else 0
         self.plateau = max(self.plateau, self._unimproved)
 
     # -- choosing and reading
@@ -197,10 +182,10 @@ class Population:
         with self._lock:
             self._require_current()
             self._check_island(island)
-            parent, inspirations, best = selection.choose(self._memory.archipelago, island, rng)
+            parent, inspirations, best = selection.choose(self._archipelago, island, rng)
             if parent is None:
                 return NOTHING_SHOWN
-            ids = self._memory.columns.ids
+            ids = self._archipelago.columns.ids
             wanted = list(dict.fromkeys([parent, *inspirations, *best]))
             records = dict(zip(wanted, self._reader.fetch([ids[o] for o in wanted]), strict=True))
             return Selection(records[parent], tuple(records[o] for o in inspirations), tuple(records[o] for o in best))
@@ -208,7 +193,7 @@ class Population:
     def known(self, identity: bytes) -> int | None:
         """The stored candidate with that identity."""
         with self._lock:
-            return self._memory.known(identity)
+            return self._archipelago.known(identity)
 
     def candidate(self, candidate_id: int) -> Candidate:
         """A candidate by id. Raises KeyError."""
@@ -219,12 +204,12 @@ class Population:
     def first(self) -> Candidate:
         """The seed answer. Raises IndexError before it is stored."""
         with self._lock:
-            return self.candidate(self._memory.columns.ids[0])
+            return self.candidate(self._archipelago.columns.ids[0])
 
     def is_seed(self, candidate_id: int) -> bool:
         """Whether the search started from this candidate. Raises KeyError."""
         with self._lock:
-            return self._memory.columns.ordinal(candidate_id) < self._seeds
+            return self._archipelago.columns.ordinal(candidate_id) < self._seeds
 
     def score_of(self, candidate_id: int) -> Score:
         """The Score that a candidate was stored with. Raises KeyError."""
@@ -235,7 +220,7 @@ class Population:
         """(candidate id, fitness, rewards) of the fittest candidate ever stored, failed ones counting only while there
         is no other; None before the first."""
         with self._lock:
-            ordinal, columns = self._memory.archipelago.best, self._memory.columns
+            ordinal, columns = self._archipelago.best, self._archipelago.columns
             if ordinal is None:
                 return None
             return columns.ids[ordinal], columns.fitness[ordinal], columns.rewards(ordinal)
@@ -245,7 +230,7 @@ class Population:
         """Whether an answer is better than all valid ones that the search started from; where it started from none,
         whether one has another score than a failed answer."""
         with self._lock:
-            best, columns = self._memory.archipelago.best, self._memory.columns
+            best, columns = self._archipelago.best, self._archipelago.columns
             if best is None or not columns.valid[best]:
                 return False
             if any(columns.valid[: self._seeds]):
@@ -255,22 +240,22 @@ class Population:
     @property
     def size(self) -> int:
         """Distinct candidates stored, evicted and failed ones included."""
-        return len(self._memory.columns)
+        return len(self._archipelago.columns)
 
     def cells(self, island: int) -> dict[str, int]:
         """Occupied cells of an island -> candidate id."""
         with self._lock:
             self._check_island(island)
-            ids = self._memory.columns.ids
-            occupied = self._memory.archipelago.islands[island].archive.cells
+            ids = self._archipelago.columns.ids
+            occupied = self._archipelago.islands[island].archive.cells
             return {cell_name(cell): ids[ordinal] for cell, ordinal in sorted(occupied.items())}
 
     def members(self, island: int) -> list[int]:
         """Candidate ids on an island, fittest first."""
         with self._lock:
             self._check_island(island)
-            ids = self._memory.columns.ids
-            return [ids[ordinal] for ordinal in self._memory.archipelago.islands[island].falling()]
+            ids = self._archipelago.columns.ids
+            return [ids[ordinal] for ordinal in self._archipelago.islands[island].falling()]
 
     def _require_current(self) -> None:
         if self._ahead:
@@ -297,7 +282,7 @@ class Population:
                     f"{self.problem.name}: the scorer gave {len(score.rewards)} rewards for the "
                     f"{len(self.problem.objectives)} objectives {', '.join(self.problem.objectives)}"
                 )
-        self._memory.check(scores, self.problem.name)
+        self._archipelago.check(scores, self.problem.name)
 
     def _check_island(self, island: int) -> None:
         if not 0 <= island < self.config.islands:
@@ -320,7 +305,7 @@ class Population:
         parent: int | None,
     ) -> None:
         score = answer.score
-        self._memory.columns.append(
+        self._archipelago.columns.append(
             id, answer.identity, score.fitness, score.rewards, measures, generation, score.error is None
         )
         self._reader.pin(
@@ -332,26 +317,22 @@ class Population:
 
     def _changed_cells(self) -> list[tuple[int, str, int | None]]:
         """(island, cell, candidate id or None) of cells that changed since the last call."""
-        ids = self._memory.columns.ids
-        cells = self._memory.archipelago.changed_cells()
+        ids = self._archipelago.columns.ids
+        cells = self._archipelago.changed_cells()
         return [(island, cell, None if ordinal is None else ids[ordinal]) for island, cell, ordinal in cells]
 
-    def _write_best(self, tx: Transaction, entries: Sequence[Entry]) -> tuple[int, float] | None:
-        """Write the problem's new best and its settled dimensions; the best, if one of these entries is it."""
+    def _write_best(self, tx: Transaction, improved: bool) -> tuple[int, float] | None:
+        """Write the problem's new best, if there is one, and its settled dimensions; the new best."""
         values: dict[str, Any] = {}
         rise = None
-        if any(entry.improved for entry in entries):
+        if improved:
             best = self.best
             assert best is not None
             rise = best[:2]
             values = {"best": rise[0], "best_fitness": rise[1]}
-        if not self._dimensions_stored and self._memory.space.dimensions is not None:
-            values["dimensions"] = list(self._memory.space.dimensions)
+        if not self._dimensions_stored and self._archipelago.space.dimensions is not None:
+            values["dimensions"] = list(self._archipelago.space.dimensions)
             self._dimensions_stored = True
         if values:
             self._writer.write_problem(tx, **values)
         return rise
-
-    def _placement(self, id: int, island: int, entry: Entry, new: bool) -> Placement:
-        replaced = None if entry.replaced is None else self._memory.columns.ids[entry.replaced]
-        return Placement(id, island, entry.cell, replaced, entry.improved, new)

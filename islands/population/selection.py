@@ -1,9 +1,8 @@
 """How a parent and its company are chosen. Pure functions of the islands and a generator; nothing here changes state.
 
 Strategies: `auto` is `pareto` for several objectives, else `openevolve` after `climbs`; `openevolve` draws uniformly,
-from the hall of fame, or by fitness; `pareto` draws from the answers that no other dominates; `weighted`
-takes the elite that is best under a random scalarization w ~ Dir(1); `lexicase` filters elites by one objective after
-another in random order (Spector 2012; epsilon: La Cava et al. 2016).
+from the hall of fame, or by fitness; `pareto` draws from the answers that no other dominates; `weighted` takes the
+elite that is best under a random scalarization w ~ Dir(1).
 
 Two baselines that an evolution has to beat use none of that: `hill` and `scs` choose a prompt's whole company
 themselves, from everything that was ever stored, evicted candidates too.
@@ -16,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from islands.population.archipelago import Archipelago
-from islands.population.indexed_set import index_below
+from islands.population.columns import index_below
 
 
 def climbs(population: Archipelago, number: int, ordinal: int, rng: np.random.Generator) -> bool:
@@ -57,44 +56,13 @@ def weighted(population: Archipelago, number: int, rng: np.random.Generator) -> 
 def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """From the answers that no other dominates (GEPA, arXiv 2507.19457, draws from such a front), of which a pool of
     at most pareto_pool is taken. The best of the pool under a random weighting w ~ Dir(1) has its turn first
-    (`climbs`), then each of the pool alike; so goals that exclude each other are all pursued.
-
-    pareto_by fitness, for runs of older versions: the pool is the fittest elites that no other elite dominates, and
-    the island's fittest has its turn."""
+    (`climbs`), then each of the pool alike; so goals that exclude each other are all pursued."""
     config, island = population.config, population.islands[number]
-    if config.pareto_by == "fitness":
-        front = island.archive.front()
-        if not front:
-            return island.members.draw(rng)
-        fittest = island.top(1)[0]
-        if climbs(population, number, fittest, rng):
-            return fittest
-        if len(front) > config.pareto_pool:
-            front = sorted(front, key=population.columns.rank_key, reverse=True)[: config.pareto_pool]
-        return front[index_below(len(front), rng)]
     pool, rewards = island.front.pool(config.pareto_pool)
     if not pool:
         return island.members.draw(rng)
     best = pool[int((rewards @ rng.dirichlet(np.ones(rewards.shape[1]))).argmax())]
     return best if climbs(population, number, best, rng) else pool[index_below(len(pool), rng)]
-
-
-def lexicase(population: Archipelago, number: int, rng: np.random.Generator) -> int:
-    """Lexicase over at most lexicase_pool random elites: objectives in random order, each keeps those within
-    lexicase_epsilon of its best; a random one of the survivors. O(pool x objectives)."""
-    config, island = population.config, population.islands[number]
-    rows, rewards = island.archive.elites()
-    if not rows:
-        return island.members.draw(rng)
-    pool = np.arange(len(rows))
-    if len(rows) > config.lexicase_pool:
-        pool = rng.choice(len(rows), config.lexicase_pool, replace=False)
-    for objective in rng.permutation(rewards.shape[1]):
-        values = rewards[pool, objective]
-        pool = pool[values >= values.max() - config.lexicase_epsilon]
-        if len(pool) == 1:
-            break
-    return rows[int(pool[index_below(len(pool), rng)])]
 
 
 def auto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
@@ -112,7 +80,6 @@ STRATEGIES: dict[str, Callable[[Archipelago, int, np.random.Generator], int]] = 
     "openevolve": openevolve,
     "weighted": weighted,
     "pareto": pareto,
-    "lexicase": lexicase,
 }
 
 

@@ -27,7 +27,7 @@ from problems.identity import share_kept
 from problems.scoring import error_kind
 from problems.types import ScoredGroup, prompt_tokens
 
-TOLERANCE = 1e-9
+_TOLERANCE = 1e-9
 """Sums of the same parts in another order differ by less."""
 
 
@@ -52,7 +52,7 @@ def fitness_bin(parent: Scored | None, target: float | None) -> int:
 
 def is_better(answer: Scored, parent: Scored) -> bool:
     """Whether it is valid, and the parent is not or is less fit."""
-    return answer.error is None and (parent.error is not None or answer.fitness > parent.fitness + TOLERANCE)
+    return answer.error is None and (parent.error is not None or answer.fitness > parent.fitness + _TOLERANCE)
 
 
 def sum_group(

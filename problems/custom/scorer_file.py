@@ -14,9 +14,8 @@ mapping from objective to weight, or a list; the fitness is then the weighted me
 file runs, so they must be written out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders
 it reads, relative to its own), `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs
 unconfined, and so does any answer that it executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see
-problems.scoring). Instead of `score`, the file may define `problem`, an object with the methods of problems.Problem, or
-a class `Problem`, to be instantiated. `score` may be a coroutine function. `held_out(answer)` returns the same names as
-`score`, by cases that steer no search: `evo best` reports them.
+problems.scoring). `score` may be a coroutine function. `held_out(answer)` returns the same names as `score`, by cases
+that steer no search: `evo best` reports them.
 
 A name that is near one of these, and that nothing in the file reads, is refused: a misspelt `directions` would let the
 search go the wrong way.
@@ -54,7 +53,7 @@ NEAR = 0.8
 class ScorerFileProblem(ScorerProblem):
     """The file as a Problem."""
 
-    declarations: tuple[str, ...] = (*OPTIONS, *DECLARED, "held_out", "batch_scorer", "canonical")
+    declarations: tuple[str, ...] = (*OPTIONS, *DECLARED, "held_out")
     """That the file may define, in addition to what scores."""
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:

@@ -10,17 +10,17 @@ Its address is `score:NAME`. The address alone is not enough: to resume the run,
 
 The fingerprint is of the function's text, equal on every machine: its source without comments and layout if that can be
 found, else (a lambda, whose source is that of the whole call) its bytecode, which another version of Python may write
-otherwise. Its closure, its defaults and the globals that it names count too. A value of an unknown kind counts
-by its pickle, or by its type if it has none.
+otherwise. The functions and constants that it names, closes over or has as defaults count too; another value counts by
+its pickle, or by its type if it has none.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 import inspect
 import io
+import json
 import linecache
 import pickle
 import sys
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.custom.scorer_problem import DECLARED, OPTIONS, ScorerProblem, checked_options, python_spec
-from problems.fingerprint import files_at, files_fingerprint
+from problems.fingerprint import files_at, files_fingerprint, fingerprint_of
 from problems.python_syntax import parse_source
 
 if TYPE_CHECKING:
@@ -57,12 +57,8 @@ class ScorerFunctionProblem(ScorerProblem):
         function: Callable[[Any], Any],
         declared: Mapping[str, Any],
         sandbox: Callable[[], Sandbox],
-        batched: bool = False,
     ) -> None:
-        """batched: the function takes a list of answers and returns as many scores
-
-        Raises BadAddress for an object that is not a function or cannot be pickled, and for invalid options.
-        """
+        """Raises BadAddress for an object that is not a function or cannot be pickled, and for invalid options."""
         if not callable(function) or isinstance(function, type):
             raise BadAddress(f"score = {function!r}: must be a function of an answer, which is text")
         self.function = function
@@ -78,7 +74,7 @@ class ScorerFunctionProblem(ScorerProblem):
         pickled = Path(folder, "function.pickle")
         pickled.write_bytes(_pickle(function, title))
         spec = python_spec(pickled, options, EVO_SCORER_PICKLE=str(pickled), EVO_SCORER_FILE=file)
-        about = {"canonical": False, "held_out": False, "batched": batched, **{k: declared.get(k) for k in DECLARED}}
+        about = {"held_out": False, **{k: declared.get(k) for k in DECLARED}}
         super().__init__(where, spec, sandbox, options, about)
 
     def fingerprint(self) -> str:
@@ -173,67 +169,47 @@ def _own_modules() -> list[types.ModuleType]:
 
 
 _KNOWN = {"problems", "evo", "vpo", "islands", "cloudpickle", "__main__"}
-PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_DEEPEST = 12
 
 
 def describe_value(value: Any) -> str:
-    """A text that changes when the value does."""
-    return _describe(value, (), set())
+    """A text that changes with the code and the constants of a function, or with plain data."""
+    seen: set[int] = set()
 
-
-def _describe(value: Any, above: tuple[int, ...], seen: set[int]) -> str:
-    """above: the containers that this value is in; seen: functions and classes described already"""
-    if isinstance(value, PLAIN):
-        if isinstance(value, int) and value.bit_length() > 2000:  # Python writes no decimals of some thousand digits
-            return hex(value)
-        return repr(value)
-    if id(value) in above or len(above) > _DEEPEST:
-        return "..."
-    inner = (*above, id(value))
-    if isinstance(value, list | tuple):
-        return f"{type(value).__name__}({', '.join(_describe(part, inner, seen) for part in value)})"
-    if isinstance(value, set | frozenset):
-        return f"set({', '.join(sorted(_describe(part, inner, seen) for part in value))})"
-    if isinstance(value, dict):
-        pairs = sorted(f"{_describe(k, inner, seen)}: {_describe(v, inner, seen)}" for k, v in value.items())
-        return f"dict({', '.join(pairs)})"
-    if isinstance(value, types.ModuleType):
-        return f"module {value.__name__} {_module_source(value) if is_own_module(value) else ''}"
-    if isinstance(value, types.FunctionType | type):
+    def parts(value: Any) -> Any:
+        """What json cannot write, as something that it can."""
+        if isinstance(value, functools.partial):
+            return [value.func, value.args, value.keywords]
+        if isinstance(value, types.MethodType):
+            return [value.__func__, vars(value.__self__) if hasattr(value.__self__, "__dict__") else repr(value)]
+        if isinstance(value, _CACHED):
+            return [value.__wrapped__]
+        if isinstance(value, set | frozenset):
+            return sorted(map(repr, value))
+        if isinstance(value, types.ModuleType):
+            return [value.__name__, fingerprint_of(_module_source(value)) if is_own_module(value) else ""]
+        if isinstance(value, type):
+            return [value.__qualname__, _source(value) if value.__module__ == "__main__" else ""]
+        if not isinstance(value, types.FunctionType):
+            return _pickled(value)
         if id(value) in seen:
-            return f"again {value.__qualname__}"
+            return value.__qualname__
         seen.add(id(value))
-        return _describe_function(value, seen) if isinstance(value, types.FunctionType) else _describe_class(value)
-    if isinstance(value, types.MethodType):
-        return f"method {_describe(value.__func__, inner, seen)} of {_describe(value.__self__, inner, seen)}"
-    if isinstance(value, _CACHED):
-        return f"cached {_describe(value.__wrapped__, inner, seen)}"
-    if isinstance(value, functools.partial):
-        return f"partial {_describe((value.func, value.args, value.keywords), inner, seen)}"
-    return _describe_other(value, inner, seen)
+        code = value.__code__
+        cells = dict(zip(code.co_freevars, map(_content, value.__closure__ or ()), strict=True))
+        named = {name: value.__globals__[name] for name in _names(code) if name in value.__globals__}
+        return [_source(value) or _bytecode(code), cells, named, value.__defaults__, value.__kwdefaults__]
 
-
-def _describe_function(function: types.FunctionType, seen: set[int]) -> str:
-    code = function.__code__
-    cells = dict(zip(code.co_freevars, map(_content, function.__closure__ or ()), strict=True))
-    named = {name: function.__globals__[name] for name in _names(code) if name in function.__globals__}
-    beside = {"closes over": cells, "names": named, "defaults": (function.__defaults__, function.__kwdefaults__)}
-    return f"function {_source(function) or _bytecode(code)} {_describe(beside, (), seen)}"
-
-
-def _describe_class(kind: type) -> str:
-    return f"class {kind.__module__}.{kind.__qualname__} {_source(kind) if kind.__module__ == '__main__' else ''}"
-
-
-def _describe_other(value: Any, above: tuple[int, ...], seen: set[int]) -> str:
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if type(value).__module__ == "__main__" and hasattr(value, "__dict__"):
-        return f"{_describe(type(value), above, seen)} with {_describe(vars(value), above, seen)}"
     try:
-        return f"{kind} {hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()}"
+        return json.dumps(value, sort_keys=True, default=parts, check_circular=False)  # `seen` ends functions
+    except (TypeError, ValueError, RecursionError):  # keys of several types, a list that holds itself
+        return json.dumps(_source(value) if isinstance(value, types.FunctionType) else _pickled(value))
+
+
+def _pickled(value: Any) -> list[str]:
+    try:
+        return [type(value).__qualname__, fingerprint_of(pickle.dumps(value, protocol=5))]
     except Exception:  # a foreign object's methods may raise anything
-        return kind
+        return [type(value).__qualname__]
 
 
 def is_own_module(module: object) -> bool:
@@ -252,11 +228,11 @@ def _installed() -> tuple[str, ...]:
     return tuple(f"{place}/" for place in {*places, sys.prefix, sys.base_prefix})
 
 
-def _module_source(module: types.ModuleType) -> str:
+def _module_source(module: types.ModuleType) -> bytes:
     try:
-        return hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
+        return Path(str(module.__file__)).read_bytes()
     except OSError:
-        return ""
+        return b""
 
 
 def _content(cell: types.CellType) -> Any:

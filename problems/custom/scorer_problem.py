@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -94,11 +94,10 @@ class ScorerProblem(Problem):
         self._target: float | None = None
         self._own_weights: Mapping[str, float] | None = None
         self._left_out: tuple[str, ...] = ()
-        self._statement, self._own_canonical = "", False
-        self._seed_text = ""
+        self._statement = self._seed_text = ""
         self._seed: Callable[[ScorerProblem], Score] | None = None
         self._further: list[str] = []
-        self.holds_out = self.batched = False
+        self.holds_out = False
         try:
             self._learn()
         except ScorerFault as fault:
@@ -119,16 +118,6 @@ class ScorerProblem(Problem):
     def further_seeds(self) -> list[str]:
         """The other answers of a list `seed_answer`."""
         return list(self._further)
-
-    def canonical(self, answer: str) -> str:
-        """Python out of its fence, text stripped; or the result of the user's own Problem object."""
-        if not self._own_canonical:
-            return super().canonical(answer)
-        try:
-            outcome = self._run("canonical", answer)
-        except ScorerFault:
-            return answer
-        return outcome.value if outcome.status == "ok" and isinstance(outcome.value, str) else answer
 
     def score(self, answer: str) -> Score:
         """Call the scorer. Raises ScorerFault naming it, the line and the value if it fails by itself."""
@@ -162,14 +151,6 @@ class ScorerProblem(Problem):
             return [self._score_of(case) for case in (value if isinstance(value, list | tuple) and value else [value])]
         except Failed as failure:
             return [self._failure(str(failure))]
-
-    def score_batch(self, answers: Sequence[str]) -> list[Score]:
-        """Ask the batch scorer for all of these at once."""
-        self._raise_own_fault()
-        try:
-            return [self._score_of(value) for value in self._values(answers)]
-        except Failed as failure:
-            raise ScorerFault(f"{self.where}: batch_scorer() of {len(answers)} answers: {failure}") from None
 
     def _raise_own_fault(self) -> None:
         if self.fault is not None:
@@ -234,62 +215,22 @@ class ScorerProblem(Problem):
         except Failed as failure:
             raise ScorerFault(f"{self.where}: {failure} while it was loaded") from None
         self._raise_fault(described)
-        about = {**described, **self._declared}
-        self._statement = self._text("statement", about["statement"])
-        seeds = about["seed_answer"]
-        given = seeds if isinstance(seeds, list | tuple) else [seeds]
-        texts = [self._text("seed_answer", text) for text in given] or [""]
-        self._further = texts[1:]
-        self._own_canonical, self.batched = bool(about.get("canonical")), bool(about.get("batched"))
-        self.holds_out = bool(about.get("held_out"))
-        if self.batched and self._spec.isolated:
-            raise ScorerFault(
-                f"{self.where}: a batch_scorer sends answers to other machines, which it cannot reach from "
-                "the sandbox: if you trust it, set isolated = False"
-            )
-        self.answer_format = about["answer_format"] or "text"
-        if self.answer_format not in ANSWER_FORMATS:
-            raise ScorerFault(
-                f"{self.where}: answer_format is {self.answer_format!r}; it is {' or '.join(ANSWER_FORMATS)}"
-            )
-        target = about["target"]
-        if target is not None and (isinstance(target, bool) or not isinstance(target, int | float)):
-            raise ScorerFault(f"{self.where}: target is {target!r}, not a number")
-        self._target = finite(target)  # one beyond all numbers is none
-        self._seed_text = self.canonical(texts[0]) if texts[0] else ""
-        names, weights, directions = about["objectives"], about["weights"], about["directions"] or {}
-        if not isinstance(directions, Mapping) or not all(item in ("max", "min") for item in directions.values()):
-            raise ScorerFault(
-                f'{self.where}: directions is {directions!r}; it must map names of metrics to "max" or "min"'
-            )
+        declared = Declared.read(self.where, {**described, **self._declared})
+        self._statement, self.answer_format, self._target = declared.statement, declared.answer_format, declared.target
+        self.holds_out = declared.held_out
+        seed, *self._further = declared.seeds
+        self._seed_text = self.canonical(seed) if seed else ""
         value = None
-        if names is None:
+        if declared.objectives is None:
             then = ", so the objectives are unknown; define `objectives`, or a seed_answer that can be scored"
             value = self._seed_value(then)
-            measured = tuple(numbers(value, tuple(directions)))
-            if not measured:
-                raise ScorerFault(f"{self.where}: score() returned {clip(value)}, which holds no number")
-            names = choose_objectives(measured, (*directions, *(weights if isinstance(weights, dict) else ())))
-            self._left_out = tuple(name for name in measured if name not in names)
-        elif not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
-            raise ScorerFault(f"{self.where}: objectives is {names!r}, not a list of names")
-        if unknown := sorted(set(map(str, directions)) - set(names)):
-            raise ScorerFault(
-                f"{self.where}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}"
-            )
-        self.objectives, self.directions = tuple(names), {str(name): item for name, item in directions.items()}
-        of_fitness = check_weights(self.where, weights, self.objectives)
-        warn_of_objectives(self.where, self.objectives, self._left_out, self.directions)
-        if value is None and "min" in directions.values() and texts[0]:
+        elif "min" in declared.directions.values() and seed:
             with contextlib.suppress(ScorerFault):  # raised again when it is scored
                 value = self._seed_value()
-        seed = {} if value is None else {k: finite(v) for k, v in numbers(value, self.objectives).items()}
-        beside = set() if not isinstance(value, dict) else {key for key in _FITNESS if value.get(key) is not None}
-        whole = beside <= set(self.objectives)
-        metrics = measure_objectives(self.objectives, self.directions, seed, whole)
-        groups = about.get("groups") or {}
-        self._own_weights = of_fitness if whole else None
-        self._take(tuple(replace(one, weight=of_fitness[one.name], group=groups.get(one.name)) for one in metrics))
+        metrics, self._left_out, self._own_weights = objectives_of(self.where, declared, value)
+        self.directions = declared.directions
+        self._take(metrics)
+        warn_of_objectives(self.where, self.objectives, self._left_out, self.directions)
         if value is not None:
             self._seed = lambda problem: problem._score_of(value)  # also of a copy under other weights
             score = self._seed(self)  # it may be at fault
@@ -336,28 +277,15 @@ class ScorerProblem(Problem):
             raise ScorerFault(f"{self.where}: {_NOTHING}")
         return value
 
-    def _text(self, name: str, value: Any) -> str:
-        if value is not None and not isinstance(value, str):
-            raise ScorerFault(f"{self.where}: {name} is {clip(value)}, not text")
-        return value or ""
-
     # -- its process -----------------------------------------------------------------------------------------------
 
     def _value(self, function: str, answer: str) -> Any:
         """What `score` or `held_out` returned. Raises Failed, ScorerFault."""
-        if self.batched:
-            return self._values([answer])[0]
         reply = self._call(function, self._question(answer))
         if "answer_error" in reply:
             raise Failed(str(reply["answer_error"]))
         self._raise_fault(reply)
         return reply["value"]
-
-    def _values(self, answers: Sequence[str]) -> list[Any]:
-        """The batch scorer's results for these, one value per answer."""
-        reply = self._call("score_batch", list(answers))
-        self._raise_fault(reply, f" for {len(answers)} answers")
-        return list(reply["values"])
 
     def _call(self, function: str, *arguments: Any) -> Any:
         outcome = self._run(function, *arguments)
@@ -390,10 +318,10 @@ class ScorerProblem(Problem):
                     raise ScorerFault(f"{self.where} cannot be loaded: {error}") from error
             return self._opened
 
-    def _raise_fault(self, reply: Mapping[str, Any], when: str = "") -> None:
+    def _raise_fault(self, reply: Mapping[str, Any]) -> None:
         if "fault" in reply:
             fault = str(reply["fault"])
-            raised = ScorerFault(f"{self._at(reply.get('line'))}: {fault}{when}{self._remedy(fault)}")
+            raised = ScorerFault(f"{self._at(reply.get('line'))}: {fault}{self._remedy(fault)}")
             if (missing := reply.get("missing")) and missing in defined_names(self._seed_text):
                 raised.of_answer = f"the answer defines no {missing}"
             elif "of_answer" in reply:
@@ -415,6 +343,77 @@ class ScorerProblem(Problem):
     def _at(self, line: int | None) -> str:
         """The place of a fault."""
         return f"{self.where}, line {line}" if line else self.where
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a scorer declares. seeds: at least one text, "" for none; objectives: None for those of the seed's score"""
+
+    statement: str
+    seeds: Sequence[str]
+    objectives: tuple[str, ...] | None
+    target: float | None
+    answer_format: str
+    weights: Any
+    directions: Mapping[str, str]
+    groups: Mapping[str, str]
+    held_out: bool
+
+    @classmethod
+    def read(cls, where: str, about: Mapping[str, Any]) -> Declared:
+        """Raises ScorerFault, which begins with `where`, for a value of another kind."""
+
+        def check(name: str, fits: bool, due: str) -> None:
+            if not fits:
+                raise ScorerFault(f"{where}: {name} is {clip(about[name])}{due}")
+
+        statement, seeds, target = about["statement"], about["seed_answer"], about["target"]
+        names, directions = about["objectives"], about["directions"] or {}
+        seeds = seeds if isinstance(seeds, list | tuple) else [seeds]
+        check("statement", isinstance(statement, str | None), ", not text")
+        check("seed_answer", all(isinstance(text, str | None) for text in seeds), ", not text")
+        form = about["answer_format"] or "text"
+        check("answer_format", form in ANSWER_FORMATS, f"; it is {' or '.join(ANSWER_FORMATS)}")
+        check("target", isinstance(target, int | float | None) and not isinstance(target, bool), ", not a number")
+        maps = isinstance(directions, Mapping) and all(item in ("max", "min") for item in directions.values())
+        check("directions", maps, '; it must map names of metrics to "max" or "min"')
+        listed = isinstance(names, list | tuple) and bool(names) and all(isinstance(name, str) for name in names)
+        check("objectives", names is None or listed, ", not a list of names")
+        return cls(
+            statement or "",
+            [text or "" for text in seeds] or [""],
+            None if names is None else tuple(names),
+            finite(target),  # one beyond all numbers is none
+            form,
+            about["weights"],
+            {str(name): item for name, item in directions.items()},
+            about.get("groups") or {},
+            bool(about.get("held_out")),
+        )
+
+
+def objectives_of(
+    where: str, declared: Declared, seed: Any
+) -> tuple[tuple[Objective, ...], tuple[str, ...], dict[str, float] | None]:
+    """(the objectives, the seed's other numbers, the weights for which the target is declared: None if the scorer gives
+    the fitness). seed: its score, None if it is unknown. Raises ScorerFault."""
+    names, others, directions = declared.objectives, tuple[str, ...](), declared.directions
+    if names is None:
+        measured = tuple(numbers(seed, tuple(directions)))
+        if not measured:
+            raise ScorerFault(f"{where}: score() returned {clip(seed)}, which holds no number")
+        weighed = declared.weights if isinstance(declared.weights, dict) else ()
+        names = choose_objectives(measured, (*directions, *weighed))
+        others = tuple(name for name in measured if name not in names)
+    if unknown := sorted(set(directions) - set(names)):
+        raise ScorerFault(f"{where}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}")
+    weights = check_weights(where, declared.weights, names)
+    values = {} if seed is None else {k: finite(v) for k, v in numbers(seed, names).items()}
+    beside = {key for key in _FITNESS if isinstance(seed, dict) and seed.get(key) is not None}
+    whole = beside <= set(names)
+    metrics = measure_objectives(names, directions, values, whole)
+    own = tuple(replace(one, weight=weights[one.name], group=declared.groups.get(one.name)) for one in metrics)
+    return own, others, weights if whole else None
 
 
 def failure_in(value: Any, objectives: Sequence[str] = ()) -> str:

@@ -218,6 +218,6 @@ def language_of(program: Path) -> str:
 def is_scorer(path: Path) -> bool:
     """Whether the file defines the names of a scorer file (problems.custom.scorer_file)."""
     try:
-        return bool({"score", "problem", "Problem"} & defined_names(path.read_text(encoding="utf-8")))
+        return "score" in defined_names(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False

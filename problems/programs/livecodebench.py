@@ -94,7 +94,6 @@ def livecodebench_task(row: Mapping[str, Any], private: bool = False) -> Task:
         setup=PREAMBLE,
         epilogue="" if stdin else _ENTRY.format(function=function),
         reference=row.get("code"),
-        extra={"id": row.get("question_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
     )
 
 

@@ -1,12 +1,10 @@
 """The shapes of published data sets: a row of HumanEval or MBPP as a Task.
 
-HumanEval: `prompt` (a function without its body), `entry_point`, `test` with `check(candidate)`. Each top-level
-assertion-bearing statement of `check` is one case; the statements between them are the judge's set-up. What the file
-asserts outside of `check` counts as well. Helpers that the prompt defines before the function are given to the answer
-and to the judge, as they are when the data set's own harness appends a completion to the prompt. Its examples are in
-the docstring, so no case is public. HumanEval+ of the hub has this shape too, with a loop over pairs
-(problems.programs.tests). A file without `entry_point` names the function in the call `check(NAME)` after the
-definition, or defines it last.
+HumanEval: `prompt` (a function without its body), `entry_point`, `test` with `check(candidate)`. Each assertion of
+`check` is one case. What the file asserts outside of `check` counts as well. Helpers that the prompt defines before the
+function are given to the answer, as they are when the data set's own harness appends a completion to the prompt. Its
+examples are in the docstring, so no case is public. HumanEval+ of the hub has this shape too, with a loop over pairs. A
+file without `entry_point` names the function in the call `check(NAME)` after the definition, or defines it last.
 
 MBPP: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`. A file may carry
 `test` instead of `test_list`: the same as lines or as one script, in which MBPP+ of the hub has a loop over pairs.
@@ -14,34 +12,47 @@ Where both are there `test` is what decides, for it holds more. The first assert
 leaves the function's name and the form of its result open. The reference `code` lends the signature and nothing else.
 `test_setup_code` builds objects of classes that the answer defines, so it runs after the answer, in the answer's own
 process.
+
+The forms of a test, for both:
+
+    assert f(x) == LITERAL                          also `is None`, `f(x)` and `not f(x)`; a literal may stand first
+    assert set(f(x)) == set(LITERAL)                and the other functions of _AROUND
+    assert abs(f(x) - NUMBER) < NUMBER              also math.isclose(f(x), NUMBER, rel_tol=NUMBER)
+    for i, (inp, exp) in enumerate(zip(inputs, results)): assertion(f(*inp), exp, NUMBER)       EvalPlus
+
+The answer's process evaluates the left side and never holds the right one. A test of any other form would have to run
+in that process, whose answer could then forge what comes of it, so a row that has one is left out.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import copy
+import math
+import operator
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from problems.programs.cases import Case, Task, Unusable, public_examples
-from problems.programs.tests import (
-    called_names,
-    calls,
-    data_cases,
-    guess_header,
-    header_of,
-    make_tests,
-    mentions,
-    targets,
-    with_test_calls,
-    without_main_guard,
-)
 from problems.python_syntax import bound_names, defined_names, parse_python, parse_source
-from problems.sandbox.contract import Tests
 
+_AROUND: Mapping[str, Any] = {
+    function.__name__: function for function in (set, frozenset, sorted, list, tuple, int, len, sum, round)
+}
+"""Functions that may stand around a call of the answer, and around a literal."""
+_ARITHMETIC: Mapping[type[ast.operator], Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_NOT_LITERAL = object()
+_INFINITY = re.compile(r"(?:(?:math|np|numpy)\.)?inf|float\('([+-]?)(?i:inf(?:inity)?)'\)")
+_LONGEST = 80
+"""Characters of a test in a message."""
 _CHECK = re.compile(r"^def check\s*\(", re.MULTILINE)
 
 
@@ -63,40 +74,27 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
     if check is None or not check.args.args:
         raise ValueError("`test` defines no check(candidate)")
-    body_statements = [s for s in check.body if not isinstance(s, ast.Pass)]
-    outside = [s for s in without_main_guard(module.body) if s is not check]
-    alone = all(_is_helper(s, entry) or calls(s, "check") for s in outside)
-    alias = check.args.args[0].arg
-    cases: Sequence[Case] = data_cases(body_statements, [entry], alias) if alone else []
-    tests: Tests | None = None
-    if not cases:
-        statements = [s for s in without_main_guard(module.body) if not calls(s, "check")]
-        called = with_test_calls([*statements, *parse_source(f"check({entry})").body], functions=False)
-        cases, tests = make_tests(called, [entry], bound_names(parse_source(helpers).body), check)
-    if not cases:
-        raise Unusable("cannot be judged here: check(candidate) asserts nothing")
+    outside = [s for s in without_main_guard(module.body) if s is not check and not calls(s, "check")]
     body = row.get("canonical_solution")
-    _refuse_unknown(module, {entry, *bound_names(parse_source(helpers).body), *defined_names(f"{prompt}\n{body}")})
+    statements = [*(s for s in outside if not _is_metadata(s)), *check.body]
+    cases = read_cases(statements, [entry], check.args.args[0].arg)
     return Task(
         text=f"Complete this Python function.\n\n```python\n{prompt.rstrip()}\n```",
         seed=seed,
         cases=tuple(cases),
         entry=entry,
         setup=helpers,
-        tests=tests,
+        epilogue=_imports(statements, cases),
         reference=f"{prompt.rstrip()}\n{body}" if body else None,
-        extra={"id": row.get("task_id")},
     )
 
 
-def _refuse_unknown(module: ast.Module, defined: set[str]) -> None:
-    """Unusable for a test with a name that is neither its own, nor the prompt's, nor the solution's."""
-    nodes = list(ast.walk(module))
-    known = {*defined, *bound_names(module.body), *vars(builtins), *sys.stdlib_module_names}
-    known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    known |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
-    if used := [node.id for node in nodes if isinstance(node, ast.Name) and node.id not in known]:
-        raise Unusable(f"cannot be judged here: its test names {used[0]}, which nothing defines")
+def _imports(statements: Sequence[ast.stmt], cases: Sequence[Case]) -> str:
+    """The imports of the tests that their cases use, as lines."""
+    sources = [node for case in cases for node in ast.walk(parse_source(case.source, "eval"))]
+    used = {node.id for node in sources if isinstance(node, ast.Name)}
+    imports = (s for s in statements if isinstance(s, ast.Import | ast.ImportFrom))
+    return "\n".join(ast.unparse(s) for s in imports if bound_names([s]) & used)
 
 
 def _named_entry(module: ast.Module, prompt: str) -> str:
@@ -110,20 +108,6 @@ def _named_entry(module: ast.Module, prompt: str) -> str:
     return defined[-1]
 
 
-_ASKING = {
-    "globals",
-    "locals",
-    "vars",
-    "dir",
-    "eval",
-    "exec",
-    "callable",
-    "isinstance",
-    "issubclass",
-    "hasattr",
-    "getattr",
-}
-"""Functions that no answer is asked for."""
 _HEADER = "`prompt` is no function header"
 
 
@@ -144,11 +128,9 @@ def _before(prompt: str, entry: str) -> str:
     return ast.unparse(ast.Module(kept, []))
 
 
-def _is_helper(statement: ast.stmt, entry: str) -> bool:
-    """A definition, an import, or a value that does not come from the answer."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
-        return True
-    return isinstance(statement, ast.Assign | ast.AnnAssign) and not mentions(statement, {entry})
+def _is_metadata(statement: ast.stmt) -> bool:
+    """A constant that nothing asserts, such as METADATA."""
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict)
 
 
 def is_mbpp(row: Mapping[str, Any]) -> bool:
@@ -161,20 +143,16 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     text = _text(row, "text" if "text" in row else "prompt").strip()
     code = _reference(row, text)
     key = "test" if row.get("test") else "test_list"
-    found = with_test_calls(without_main_guard(_statements(row[key], key)), functions=True)
+    found = without_main_guard(_statements(row[key], key))
     setup = "\n".join(_lines(row.get("test_imports") or ()))
     epilogue = _text(row, "test_setup_code").replace("\r\n", "\n").strip() if row.get("test_setup_code") else ""
-    entry = str(row.get("entry_point") or _entry(found, code, setup))
-    names = _names(found, code, entry, setup)
-    cases: Sequence[Case] = data_cases(found, names, public=1)
-    tests: Tests | None = None
-    if not cases:
-        own = parse_python(code)
-        assigned = {name for s in (own.body if own else ()) for name in targets(s)}
-        made, tests = make_tests(found, names, bound_names(parse_source(setup).body), solution=assigned)
-        cases = [replace(made[0], public=True), *made[1:]] if made else []
-    if not cases:
-        raise Unusable(f"cannot be judged here: `{key}` asserts nothing")
+    called = _called(found, code, setup)
+    if not (called or row.get("entry_point")):
+        raise Unusable("cannot be judged here: its tests call no function")
+    entry = str(row.get("entry_point") or called[0])
+    names = list(dict.fromkeys((entry, *called)))
+    cases = read_cases(found, names, public=1)
+    epilogue = "\n".join(filter(None, (_imports(found, cases), epilogue)))
     header = header_of(code, entry) or guess_header([ast.unparse(s) for s in found], entry)
     listed = _lines(row.get("test_list") or ())
     examples = listed[0].removeprefix("assert ").strip() if key == "test" and listed else ""
@@ -186,9 +164,7 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
         entry=entry,
         setup=setup,
         epilogue=epilogue,
-        tests=tests,
         reference=code or None,
-        extra={"id": row.get("task_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
     )
 
 
@@ -225,34 +201,309 @@ def _statements(tests: object, key: str) -> list[ast.stmt]:
     return statements
 
 
-def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
-    """The function under test: the one that the most tests call, of those that the reference defines."""
-    defined = defined_names(code)
-    known = set(defined_names(imports)) | _ASKING
-    known |= bound_names(s for s in parse_source(imports).body if isinstance(s, ast.ImportFrom))
-    local = bound_names(statements)
-    called = [name for name in called_names(statements) if name in defined or name not in known]
-    called.sort(key=lambda name: name in local)  # a function that the answer returned is not the one under test
-    named = [node.id for s in statements for node in ast.walk(s) if isinstance(node, ast.Name)]
-    free = [name for name in named if name not in {*known, *local, *vars(builtins), *sys.stdlib_module_names}]
-    free.sort(key=lambda name: name not in called)
-    texts = [
-        n.value for s in statements for n in ast.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)
-    ]
-    for name in (*called, *named, *texts):
-        if name in defined:
-            return name
-    if not (called or free):
-        raise Unusable("cannot be judged here: its tests call no function")
-    return (free or called)[0]  # raises(ValueError, f, -1) names what it calls
-
-
-def _names(statements: Sequence[ast.stmt], code: str, entry: str, imports: str) -> tuple[str, ...]:
-    """The entry and whatever else of the reference the tests call (classes they build). Without a reference it is
-    what they call and nothing else defines."""
-    called = [name for name in called_names(statements) if name != entry]
+def _called(statements: Sequence[ast.stmt], code: str, imports: str) -> list[str]:
+    """What the tests call of the answer, most often called first: of what the reference defines (the function, classes
+    that the tests build), or without one what nothing else defines."""
+    called = called_names(statements)
     if code:
         defined = defined_names(code) - defined_names(imports)
-        return (entry, *(name for name in called if name in defined))
+        return [name for name in called if name in defined]
     known = bound_names([*statements, *parse_source(imports).body]) | vars(builtins).keys()
-    return (entry, *(name for name in called if name not in known))
+    return [name for name in called if name not in known]
+
+
+# -- tests as cases ----------------------------------------------------------------------------------------------------
+
+
+def read_cases(statements: Sequence[ast.stmt], names: Sequence[str], alias: str = "", public: int = 0) -> list[Case]:
+    """A case for each test.
+
+    names: functions and classes of the answer; alias: what the tests call the first of them; public: how many of the
+        cases a statement shows
+    Raises Unusable, which names the first test of another form, or says that there is none.
+    """
+    cases: list[Case] = []
+    lists: dict[str, ast.List] = {}
+    evalplus = [s for s in statements if isinstance(s, ast.FunctionDef) and s.name in ("assertion", "is_floats")]
+    rule = _evalplus_rule(evalplus)
+    for statement in statements:
+        test = _renamed(statement, alias, names[0]) if alias else statement
+        if _tests_nothing(test) or (rule and statement in evalplus):
+            continue
+        if rule and isinstance(test, ast.Assign) and isinstance(test.value, ast.List):
+            lists[ast.unparse(test.targets[0])] = test.value
+        elif rule and isinstance(test, ast.For):
+            cases += _pair_cases(test, lists, names, rule)
+        else:
+            case = call_case(test, names) or (rule and _evalplus_case(test, names, rule)) or None
+            cases.append(_required(case, statement))
+    if not cases:
+        raise Unusable("cannot be judged here: its tests assert nothing")
+    return [replace(case, public=place < public) for place, case in enumerate(cases)]
+
+
+def _required(case: Case | None, test: ast.stmt) -> Case:
+    """The case of a test. Raises Unusable if the test has none."""
+    if case is not None:
+        return case
+    text = " ".join(ast.unparse(test).split())
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    raise Unusable(
+        f"cannot be judged here: `{text}` is test code, not a call and the value that it should return; write a scorer "
+        "file for such a problem"
+    )
+
+
+def _renamed(statement: ast.stmt, alias: str, name: str) -> ast.stmt:
+    changed = copy.deepcopy(statement)
+    for node in ast.walk(changed):
+        if isinstance(node, ast.Name) and node.id == alias:
+            node.id = name
+    return changed
+
+
+def _tests_nothing(statement: ast.stmt) -> bool:
+    """An import, a bare name or text, `pass`, and `assert True, "..."`, which some data sets use as a heading."""
+    if isinstance(statement, ast.Assert):
+        return isinstance(statement.test, ast.Constant) and bool(statement.test.value)
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant | ast.Name)
+    return isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass)
+
+
+def call_case(statement: ast.stmt, names: Sequence[str]) -> Case | None:
+    """An assertion as a call whose value is compared in the parent; None for one of another form."""
+    if not isinstance(statement, ast.Assert):
+        return None
+    test = statement.test
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        left, right, comparison = test.left, test.comparators[0], test.ops[0]
+        if isinstance(comparison, ast.Eq):
+            for call, other in ((left, right), (right, left)):
+                expected = _literal(other)
+                if _asks(call, names) and expected is not _NOT_LITERAL:
+                    return Case(ast.unparse(call), expected)
+        singleton = isinstance(right, ast.Constant) and (right.value is None or isinstance(right.value, bool))
+        if isinstance(comparison, ast.Is) and _asks(left, names) and singleton:
+            return Case(ast.unparse(left), ast.literal_eval(right), "is")
+        if isinstance(comparison, ast.Lt | ast.LtE) and ast.unparse(left).startswith("abs("):
+            bound = _number(right)
+            if bound is not None and isinstance(comparison, ast.Lt):
+                bound = math.nextafter(bound, -math.inf)
+            return _difference_case(test, left, names, bound)
+        return None
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    if _is_call(test.operand if negated else test, names):  # type: ignore[attr-defined]
+        shown = ast.unparse(test)
+        # the truth of the value, which need not be plain, is found beside the answer: by syntax, for it may redefine
+        # bool
+        return Case(shown if negated else f"not not {shown}", True, "true", written=shown)
+    return _isclose_case(test, names)
+
+
+def _difference_case(test: ast.expr, left: ast.expr, names: Sequence[str], bound: float | None) -> Case | None:
+    """`abs(f(x) - NUMBER) < BOUND`, whose sides may be exchanged."""
+    inner = left.args[0] if isinstance(left, ast.Call) and len(left.args) == 1 else None
+    if bound is None or bound < 0 or not (isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub)):
+        return None
+    for call, other in ((inner.left, inner.right), (inner.right, inner.left)):
+        expected = _number(other)
+        if _asks(call, names) and expected is not None:
+            return Case(ast.unparse(call), expected, "isclose", tolerance=(0.0, bound), whole=ast.unparse(test))
+    return None
+
+
+def _isclose_case(test: ast.expr, names: Sequence[str]) -> Case | None:
+    """`math.isclose(f(x), NUMBER, rel_tol=..., abs_tol=...)`."""
+    if not (isinstance(test, ast.Call) and ast.unparse(test.func) in ("math.isclose", "isclose")):
+        return None
+    given = {keyword.arg: _number(keyword.value) for keyword in test.keywords}
+    expected = _number(test.args[1]) if len(test.args) == 2 else None
+    if expected is None or not _asks(test.args[0], names) or None in given.values() or given.keys() - {*_TOLERANCES}:
+        return None
+    relative, absolute = (float(given.get(name, default) or 0) for name, default in _TOLERANCES.items())
+    if relative < 0 or absolute < 0:
+        return None
+    return Case(ast.unparse(test.args[0]), expected, "isclose", tolerance=(relative, absolute), whole=ast.unparse(test))
+
+
+_TOLERANCES = {"rel_tol": 1e-9, "abs_tol": 0.0}
+"""Of math.isclose, with its defaults."""
+
+
+# -- EvalPlus ----------------------------------------------------------------------------------------------------------
+
+
+def _evalplus_rule(helpers: Sequence[ast.FunctionDef]) -> str:
+    """How the tests' own `assertion` compares: "allclose", or "set" without regard to order and repeats; "" if there is
+    none, or it is not EvalPlus'."""
+    text = "\n".join(map(ast.unparse, helpers))
+    exact = re.search(r"exact_match = (.*)", text)
+    if "def assertion(out, exp, atol):" not in text or "rtol=1e-07, atol=atol" not in text or exact is None:
+        return ""
+    return {"out == exp": "allclose", "set(out) == set(exp)": "set"}.get(exact[1], "")
+
+
+def _evalplus_case(test: ast.stmt, names: Sequence[str], rule: str) -> Case | None:
+    """`assertion(f(x), LITERAL, NUMBER)`."""
+    call = test.value if isinstance(test, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and ast.unparse(call.func) == "assertion" and len(call.args) == 3):
+        return None
+    expected, tolerance = _literal(call.args[1]), _number(call.args[2])
+    if expected is _NOT_LITERAL or tolerance is None or not _is_call(call.args[0], names):
+        return None
+    source = ast.unparse(call.args[0])
+    if rule == "set":
+        return Case(f"set({source})", set(expected))
+    return Case(source, expected, "allclose", tolerance=(1e-7, tolerance))
+
+
+def _pair_cases(loop: ast.For, lists: Mapping[str, ast.List], names: Sequence[str], rule: str) -> Iterator[Case]:
+    """A case for each pair of `for i, (inp, exp) in enumerate(zip(inputs, results)): assertion(f(*inp), exp, atol)`.
+    Raises Unusable for another loop."""
+    zipped = re.fullmatch(r"enumerate\(zip\((\w+), (\w+)\)\)", ast.unparse(loop.iter))
+    target = re.fullmatch(r"\(?\w+, \((\w+), (\w+)\)\)?", ast.unparse(loop.target))
+    body = "\n".join(map(ast.unparse, loop.body))
+    if not (zipped and target and {zipped[1], zipped[2]} <= lists.keys() and "\n" not in body):
+        _required(None, loop)
+        return
+    asked, wanted = target[1], target[2]
+    for given, expected in zip(lists[zipped[1]].elts, lists[zipped[2]].elts, strict=False):
+        filled = _Filled({asked: given, wanted: expected}).visit(copy.deepcopy(loop.body[0]))
+        yield _required(_evalplus_case(ast.fix_missing_locations(filled), names, rule), loop)
+
+
+class _Filled(ast.NodeTransformer):
+    """Puts expressions in the place of names; `*name` in a call becomes the list's elements."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        parts = [part.value if isinstance(part, ast.Starred) else part for part in node.args]
+        starred = [isinstance(part, ast.Starred) and isinstance(part.value, ast.List) for part in node.args]
+        args = [item for part, flat in zip(parts, starred, strict=True) for item in (part.elts if flat else [part])]  # type: ignore[attr-defined]
+        return ast.Call(node.func, args, node.keywords)
+
+
+# -- expressions -------------------------------------------------------------------------------------------------------
+
+
+def _asks(node: ast.expr, names: Sequence[str]) -> bool:
+    """A call of the answer, one of _AROUND around it, or an element of what it returns."""
+    if isinstance(node, ast.Subscript):
+        return _asks(node.value, names) and _literal(node.slice) is not _NOT_LITERAL
+    if _is_call(node, names):
+        return True
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _AROUND and node.args):
+        return False
+    others = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+    return _asks(node.args[0], names) and all(_literal(other) is not _NOT_LITERAL for other in others)
+
+
+def _is_call(node: ast.expr, names: Sequence[str]) -> bool:
+    """A call of one of `names`, or of a method of what one of them made."""
+    return isinstance(node, ast.Call) and root_name(node.func) in names
+
+
+def root_name(node: ast.expr) -> str:
+    """The name at the bottom of `name`, `name(...).method`, `name.attribute`."""
+    while isinstance(node, ast.Attribute | ast.Call):
+        node = node.value if isinstance(node, ast.Attribute) else node.func
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _number(node: ast.expr) -> float | None:
+    value = _literal(node)
+    return value if isinstance(value, int | float) else None
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(_Folded().visit(copy.deepcopy(node)))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, ArithmeticError):
+        return _NOT_LITERAL
+
+
+class _Folded(ast.NodeTransformer):
+    """Infinities, sums and products of numbers, and _AROUND literals, as constants: they have no literal."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(math.inf) if node.id == "inf" else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return ast.Constant(math.inf) if _INFINITY.fullmatch(ast.unparse(node)) else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        sides = [side.value for side in (node.left, node.right) if isinstance(side, ast.Constant)]
+        if type(node.op) in _ARITHMETIC and len(sides) == 2 and all(type(side) in (int, float) for side in sides):
+            return ast.Constant(_ARITHMETIC[type(node.op)](*sides))
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if infinity := _INFINITY.fullmatch(ast.unparse(node)):
+            return ast.Constant(-math.inf if infinity[1] == "-" else math.inf)
+        if isinstance(node.func, ast.Name) and node.func.id in _AROUND and node.args and not node.keywords:
+            values = [ast.literal_eval(self.visit(argument)) for argument in node.args]
+            return ast.Constant(_AROUND[node.func.id](*values))
+        return node
+
+
+# -- what the tests and the solution name ------------------------------------------------------------------------------
+
+
+def without_main_guard(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements, those of `if __name__ == "__main__":` in its place."""
+    flat: list[ast.stmt] = []
+    for statement in statements:
+        guarded = isinstance(statement, ast.If) and ast.unparse(statement.test).startswith("__name__ ==")
+        flat += without_main_guard(statement.body) if guarded else [statement]  # type: ignore[attr-defined]
+    return flat
+
+
+def calls(statement: ast.stmt, name: str) -> bool:
+    """Whether it is a call of `name`."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Call) and root_name(value.func) == name
+
+
+def called_names(statements: Sequence[ast.stmt]) -> list[str]:
+    """Bare names that are called, most frequent first, builtins last."""
+    counts: dict[str, int] = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                counts[node.func.id] = counts.get(node.func.id, 0) + 1
+    return sorted(counts, key=lambda name: (hasattr(builtins, name), -counts[name]))
+
+
+def header_of(code: str, name: str) -> str | None:
+    """The line `def name(...):` of a reference solution, or a class with the lines of its methods; None without it."""
+    tree = parse_python(code)
+    for node in (inner for statement in (tree.body if tree else ()) for inner in ast.walk(statement)):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return _def_line(node)
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            methods = [_def_line(part) for part in node.body if isinstance(part, ast.FunctionDef)]
+            return f"class {name}:\n    " + "\n        pass\n    ".join(methods) if methods else f"class {name}:"
+    return None
+
+
+def _def_line(node: ast.FunctionDef) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"def {node.name}({ast.unparse(node.args)}){returns}:"
+
+
+def guess_header(sources: Sequence[str], name: str) -> str:
+    """A signature with as many parameters as the tests' calls have arguments."""
+    arity = 0
+    for source in sources:
+        for node in ast.walk(parse_source(source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+                arity = max(arity, len(node.args) + len(node.keywords))
+    return f"def {name}({', '.join(f'arg{i}' for i in range(1, arity + 1))}):"

@@ -42,26 +42,6 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Tests:
-    """Test code for the process of an answer (problems.programs.tests makes it).
-
-    code: a module in which each case has its guard; count: of the cases
-    names: what the answer defines and the tests use
-    modules: those that the tests import
-    patches: whether the tests change modules themselves
-    hooks: whether they may compare objects of the answer that define their own equality
-    """
-
-    __test__ = False
-    code: str
-    count: int
-    names: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
-    patches: bool = False
-    hooks: bool = False
-
-
-@dataclass(frozen=True)
 class Program:
     """Hostile code and the cases to run it on.
 
@@ -69,18 +49,13 @@ class Program:
         is evaluated in its namespace. Only values of plain types come back (None, bool, int, float, complex, str,
         bytes, list, tuple, dict, set, frozenset; numpy scalars and arrays as their lists); anything else is an error.
     mode "stdin": `code` is run as __main__ once per case, the case as standard input; `value` is standard output.
-    mode "tests": `code` is executed, then `tests` beside it; `cases` is empty, and each case's value is
-        [assertions that ran, whether one compared an object with hooks]
     setup: trusted lines executed in the namespace before `code` (imports that a test set assumes)
-    epilogue: trusted lines executed after it, in mode "tests"
     """
 
     code: str
     cases: tuple[str, ...]
-    mode: Literal["calls", "stdin", "tests"] = "calls"
+    mode: Literal["calls", "stdin"] = "calls"
     setup: str = ""
-    epilogue: str = ""
-    tests: Tests | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import queue
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from problems.sandbox import scratch
+from problems import temp_dirs
 from problems.sandbox.child import confinement, server
 from problems.sandbox.contract import EvaluatorSpec, SandboxFault
 
@@ -59,6 +60,14 @@ def _spawner() -> queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]],
 os.register_at_fork(after_in_child=_spawner.cache_clear)  # threads do not cross a fork
 
 
+@dataclass(frozen=True)
+class Plan:
+    """command: the line that starts a worker, up to its descriptors; config: what the worker is then told."""
+
+    command: tuple[str, ...]
+    config: dict[str, Any]
+
+
 def start(
     mode: str, spec: EvaluatorSpec | None, preload: tuple[str, ...], descriptors: tuple[int, ...], stderr: int
 ) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
@@ -67,51 +76,15 @@ def start(
 
     descriptors: of ours, which it gets (child.channels)
     """
-    reached = reach((spec.path, *spec.readable) if spec else ())
-    root = os.geteuid() == 0
-    binary = bwrap_binary() or "bwrap"
-    user_namespace = mode == "bwrap" and needs_user_namespace(binary)
     # a user id that no other worker has, so that limits and files are each worker's own
-    drop = root and mode != "none" and not user_namespace
+    drop = os.geteuid() == 0 and mode != "none" and not (mode == "bwrap" and needs_user_namespace())
     uid = 1_800_000_000 + os.getpid() % 100_000 * 1000 + next(_serial) % 1000 if drop else None
-    # another user than root could not enter a folder of root's own (mode 0700), such as a scorer's; what may be
-    # read is Landlock's and the mount namespace's to say
-    closed = any(map(private, reached.exposed)) if mode == "landlock" else spec is not None
-    read_everywhere = drop and closed
-    if mode == "bwrap":
-        folder, child = "/scratch" if any(_inside(path, "/tmp") for path in reached.exposed) else "/tmp", _IN_BWRAP
-        command = bwrap_command(binary, reached, folder, user_namespace, spec is not None)
-    else:
-        folder, child, command = scratch.make(uid), _CHILD, []
-    # a limit on a user counts all that the user runs, unless that user is the worker's own
-    others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and not root) else 0
-    variables: dict[str, str] = {}
-    if spec is not None:
-        found = [place for place in os.get_exec_path() if any(_inside(place, path) for path in reached.exposed)]
-        # joblib works in its own process: the processes that it starts measure themselves in /proc, which is closed
-        own = _ENVIRONMENT | {"PATH": ":".join([*found, _ENVIRONMENT["PATH"]]), "JOBLIB_MULTIPROCESSING": "0"}
-        variables = {**(own if spec.isolated else os.environ), **spec.environment}
-    config = {
-        "mode": mode,
-        "forks": spec is not None,
-        **_folder(spec, reached),
-        "uid": uid,
-        "read_everywhere": read_everywhere,
-        "exposed": reached.exposed,
-        "hidden": reached.hidden,
-        "site": reached.site,
-        "preload": [name for name in preload if importlib.util.find_spec(name)],
-        "scratch": folder,
-        "inodes": 2048 if spec is None else 16384,
-        "threads": 64 + others,
-        "path": os.path.abspath(spec.path) if spec else "",
-        "environment": variables,
-    }
-    command += [sys.executable, "-s", "-P", "-c", _BOOT, child, *map(str, descriptors)]
+    folder = "" if mode == "bwrap" else scratch_folder(uid)
+    plan = plan_worker(mode, spec, preload, uid, folder)
 
     def spawn() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            command,
+            [*plan.command, *map(str, descriptors)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
@@ -124,11 +97,59 @@ def start(
     future = _Spawned()
     _spawner().put((spawn, future))
     try:
-        return future.result(), config
+        return future.result(), plan.config
     except OSError as error:
-        if mode != "bwrap":
-            scratch.remove(folder)
+        if folder:
+            temp_dirs.release(folder)
         raise SandboxFault(f"a worker could not start: {error}") from error
+
+
+def scratch_folder(owner: int | None, within: str | None = None) -> str:
+    """A new private folder for temp_dirs.release, given to `owner` (a user id) where that is another user."""
+    folder = tempfile.mkdtemp(dir=within) if within else temp_dirs.make("sandbox")
+    if owner is not None:
+        os.chown(folder, owner, owner)
+    return folder
+
+
+def plan_worker(mode: str, spec: EvaluatorSpec | None, preload: tuple[str, ...], uid: int | None, scratch: str) -> Plan:
+    """The plan of a worker. uid: the user that it becomes; scratch: its folder, "" for one that bwrap makes"""
+    reached = reach((spec.path, *spec.readable) if spec else ())
+    command, child = [sys.executable, "-s", "-P", "-c", _BOOT], _CHILD
+    if mode == "bwrap":
+        scratch = "/scratch" if any(_inside(path, "/tmp") for path in reached.exposed) else "/tmp"
+        command = [*bwrap_command(reached, scratch, needs_user_namespace(), spec is not None), *command]
+        child = _IN_BWRAP
+    # another user than root could not enter a folder of root's own (mode 0700), such as a scorer's; what may be
+    # read is Landlock's and the mount namespace's to say
+    closed = any(map(private, reached.exposed)) if mode == "landlock" else spec is not None
+    # a limit on a user counts all that the user runs, unless that user is the worker's own
+    others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and os.geteuid() != 0) else 0
+    config = {
+        "mode": mode,
+        "forks": spec is not None,
+        **_folder(spec, reached),
+        "uid": uid,
+        "read_everywhere": uid is not None and closed,
+        "exposed": reached.exposed,
+        "hidden": reached.hidden,
+        "site": reached.site,
+        "preload": [name for name in preload if importlib.util.find_spec(name)],
+        "scratch": scratch,
+        "inodes": 2048 if spec is None else 16384,
+        "threads": 64 + others,
+        "path": os.path.abspath(spec.path) if spec else "",
+        "environment": _variables(spec, reached) if spec else {},
+    }
+    return Plan((*command, child), config)
+
+
+def _variables(spec: EvaluatorSpec, reached: Reach) -> dict[str, str]:
+    """The environment of a scorer."""
+    found = [place for place in os.get_exec_path() if any(_inside(place, path) for path in reached.exposed)]
+    # joblib works in its own process: the processes that it starts measure themselves in /proc, which is closed
+    own = _ENVIRONMENT | {"PATH": ":".join([*found, _ENVIRONMENT["PATH"]]), "JOBLIB_MULTIPROCESSING": "0"}
+    return {**(own if spec.isolated else os.environ), **spec.environment}
 
 
 def _folder(spec: EvaluatorSpec | None, reached: Reach) -> dict[str, Any]:
@@ -235,10 +256,10 @@ def private(path: str) -> bool:
     return any(not place.stat().st_mode & 0o001 for place in (real, *real.parents) if place.is_dir())
 
 
-def bwrap_command(binary: str, reach: Reach, scratch: str, user_namespace: bool, scorer: bool = False) -> list[str]:
+def bwrap_command(reach: Reach, scratch: str, user_namespace: bool, scorer: bool = False) -> list[str]:
     """The command line up to the program that it runs."""
-    command = [binary, "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    command = [bwrap_binary() or "bwrap", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    command += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     if user_namespace:
         command += ["--unshare-user"]
     # for the worker, which mounts scratch and makes pid namespaces; whatever runs a candidate has none of these
@@ -278,9 +299,9 @@ def bwrap_command(binary: str, reach: Reach, scratch: str, user_namespace: bool,
 
 
 @functools.cache
-def needs_user_namespace(binary: str) -> bool:
+def needs_user_namespace() -> bool:
     """True for an ordinary user, and for a root without the right to make namespaces (as in most containers)."""
     if os.geteuid() != 0:
         return True
-    command = bwrap_command(binary, reach(), "/tmp", False)
+    command = bwrap_command(reach(), "/tmp", False)
     return subprocess.run([*command, "/bin/true"], capture_output=True, timeout=20, check=False).returncode != 0

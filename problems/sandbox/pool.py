@@ -72,7 +72,7 @@ class Sandbox:
         """One outcome per case, in their order. Raises SandboxFault for faults of the sandbox, ValueError for a case
         that is no expression; never anything for what the program does."""
         limits = limits or Limits()
-        return run_program(self.programs, program, limits) if program.cases or program.tests else []
+        return run_program(self.programs, program, limits) if program.cases else []
 
     def session(self, code: str, limits: Limits | None = None) -> SandboxSession:
         """A candidate that stays for several requests; use it in a `with` block."""

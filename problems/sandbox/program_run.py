@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 import time
-from functools import partial
 from typing import Any
 
 from problems.sandbox.child.wire import FAILED, HOST_CALL, LOADED, RESULT, Malformed, Unplain, decode, encode
-from problems.sandbox.contract import CaseOutcome, CaseStatus, HostCall, Limits, Program, Tests
+from problems.sandbox.contract import CaseOutcome, CaseStatus, HostCall, Limits, Program
 from problems.sandbox.worker import NO_RESULT, Worker, WorkerPool, outlive_workers
 
 DEATHS = 3
@@ -21,9 +19,6 @@ _TEXT = 4000
 def run_program(pool: WorkerPool, program: Program, limits: Limits) -> list[CaseOutcome]:
     """One outcome per case. Raises SandboxFault for faults of the sandbox, ValueError for a case that is no
     expression."""
-    if program.tests is not None:
-        tests = program.tests
-        return outlive_workers(lambda: _run_tests(pool, program, tests, limits), "one program")
     return outlive_workers(lambda: _run_cases(pool, program, limits), "one program")
 
 
@@ -93,56 +88,6 @@ def _run_stdin(
     value = worker.output.decode("utf-8", "replace") if status == "ok" else None
     outcome = CaseOutcome(status, value, message, worker.deadline.wall, worker.cpu_seconds)
     return [outcome], status in ("timeout", "output", "crash")
-
-
-def _run_tests(pool: WorkerPool, program: Program, tests: Tests, limits: Limits) -> list[CaseOutcome]:
-    """Each case's outcome. One that ends the process is left out of the next one, which judges those after it."""
-    verdicts: dict[int, CaseOutcome] = {}
-    skipped: list[int] = []
-    while True:
-        secret = secrets.token_hex(16)
-        task = {
-            **{"kind": "tests", "code": program.code, "setup": program.setup, "tests": tests.code},
-            **{"epilogue": program.epilogue, "names": tests.names, "modules": tests.modules},
-            **{"patches": tests.patches, "hooks": tests.hooks, "skip": skipped, "secret": secret},
-        }
-        whole: CaseOutcome | None = None
-        with pool.lend() as worker, worker.run(task, limits):
-            for case, outcome in worker.results(partial(_read_verdict, secret.encode(), tests.count)):
-                if whole is not None:
-                    worker.end(*NO_RESULT)
-                elif case < 0:
-                    whole = outcome
-                else:
-                    verdicts.setdefault(case, outcome)
-                worker.deadline.restart(outcome.cpu_seconds)
-        if whole is not None and whole.status == "ok":
-            rest = CaseOutcome("error", message="the tests did not reach it")
-            break
-        if whole is not None:
-            rest = whole
-            if len(verdicts) == tests.count:  # what comes after the last case is part of it
-                verdicts[tests.count - 1] = whole
-            break
-        at = next((case for case in range(tests.count) if case not in verdicts), tests.count - 1)
-        status, message = worker.why()
-        verdicts[at] = CaseOutcome(status, message=message)
-        skipped.append(at)
-        rest = CaseOutcome(status, message=f"not run: {len(skipped)} cases ended the program ({message})")
-        if len(skipped) == DEATHS or len(verdicts) == tests.count:
-            break
-    return [verdicts.get(case, rest) for case in range(tests.count)]
-
-
-def _read_verdict(secret: bytes, count: int, kind: bytes, body: bytes) -> tuple[int, CaseOutcome]:
-    """(case, or -1 of the tests as a whole; how it ended, with the CPU seconds up to then). Raises Malformed for what
-    the judge did not write."""
-    if kind != RESULT or not body.startswith(secret):
-        raise Malformed("a message that the judge did not write")
-    case, status, message, ran, hooked, used = plain_fields(body[len(secret) :], (int, str, str, int, bool, float))
-    if status not in ("ok", "error") or not -1 <= case < count:
-        raise Malformed("no verdict")
-    return case, CaseOutcome(status, [ran, hooked] if status == "ok" else None, message, cpu_seconds=used)
 
 
 def _timely(outcome: CaseOutcome, limits: Limits) -> CaseOutcome:

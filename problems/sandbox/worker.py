@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from problems.sandbox import launch, scratch
+from problems import temp_dirs
+from problems.sandbox import launch
 from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
 from problems.sandbox.contract import CaseStatus, EvaluatorSpec, Limits, SandboxFault, signal_name
 
@@ -130,7 +131,7 @@ class Worker:
                 self.process.wait()
         self._stderr.close()
         if self.scratch is not None:
-            scratch.remove(self.scratch)
+            temp_dirs.release(self.scratch)
             self.scratch = None
 
     def _close(self, fd: int) -> None:
@@ -144,7 +145,7 @@ class Worker:
     def run(self, task: dict[str, Any], limits: Limits) -> Iterator[None]:
         """A fork that does `task`, for as long as the block lasts; then nothing of it is left."""
         assert self.process is not None
-        folder = scratch.make(self._uid, self._disk) if self._disk is not None else None
+        folder = launch.scratch_folder(self._uid, self._disk) if self._disk is not None else None
         try:
             self._sequence += 1
             self.ended: int | None = None
@@ -165,7 +166,7 @@ class Worker:
             raise
         finally:
             if folder is not None:
-                scratch.remove(folder)
+                temp_dirs.release(folder)
 
     def tell(self, message: Any) -> None:
         """Send one message to the fork."""
@@ -254,7 +255,7 @@ class Worker:
                 return False
             if self._disk is not None and time.monotonic() - self._watched > _WATCH_SECONDS:
                 self._watched = time.monotonic()
-                if scratch.size(self._disk, self._limits.scratch) > self._limits.scratch:
+                if temp_dirs.disk_size(self._disk, self._limits.scratch) > self._limits.scratch:
                     return True
             if ready & {self._output, self._results} or time.perf_counter() >= until:
                 return False

@@ -1,8 +1,8 @@
 """Runs in a sandbox worker: loads a user's scorer file, or a pickled scoring function, and answers the parent's
 requests in plain data.
 
-It stands between the two so that a fault in the user's code comes back with its line, and so that a `Problem` object,
-a `score` function in a file and a function of a notebook look alike from outside. It imports only the standard library.
+It stands between the two so that a fault in the user's code comes back with its line, and so that a `score` function in
+a file and a function of a notebook look alike from outside. It imports only the standard library.
 """
 
 import importlib
@@ -34,17 +34,14 @@ _TEXTS = ("<string>", "<answer>", "<candidate>", "<program>", "<solution>")
 
 
 def _load() -> Any:
-    """An object with `score` or `batch_scorer`; None if the file defines neither."""
+    """An object with `score`, if the file defines one."""
     if PICKLE is not None:
         function = pickle.loads(Path(PICKLE).read_bytes())
-        return SimpleNamespace(score=function, batch_scorer=function)
+        return SimpleNamespace(score=function)
     module: Any = user_file.load(FILE, "scorer_file")
     if ADAPTER is not None:
         return importlib.import_module(ADAPTER).adapt(module)
-    if any(callable(getattr(module, name, None)) for name in ("score", "batch_scorer")):
-        return module
-    made = getattr(module, "problem", None)
-    return made if made is not None else getattr(module, "Problem", lambda: None)()
+    return module
 
 
 if PICKLE is None:
@@ -62,13 +59,9 @@ def describe() -> dict[str, Any]:
     """{"fault", "line"}, or the file's declarations as plain data; {} for a function, which declares nothing."""
     if _broken is not None or PICKLE is not None:
         return _broken or {}
-    batched = callable(getattr(_target, "batch_scorer", None))
-    if not batched and not callable(getattr(_target, "score", None)):
-        missing = "no function score(answer) or batch_scorer(answers), no `problem` and no class Problem"
-        return {"fault": missing, "line": None}
-    declared: dict[str, Any] = {"batched": batched}
-    for name in ("canonical", "held_out"):
-        declared[name] = callable(getattr(_target, name, None))
+    if not callable(getattr(_target, "score", None)):
+        return {"fault": "it defines no function score(answer)", "line": None}
+    declared: dict[str, Any] = {"held_out": callable(getattr(_target, "held_out", None))}
     names = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
     for name in (*names, "groups") if ADAPTER is not None else names:
         value: Any = getattr(_target, name, None)
@@ -138,25 +131,6 @@ def _misfit(error: Exception) -> dict[str, str]:
 def _ran(value: Any) -> bool:
     """Whether it is a function of code that was executed from a text."""
     return getattr(getattr(value, "__code__", None), "co_filename", None) in _TEXTS
-
-
-def score_batch(answers: list[str]) -> dict[str, Any]:
-    """{"values": one score of each answer}, or {"fault", "line"}. An exception is never an answer's fault: of which
-    one?"""
-    try:
-        values = list(user_file.awaited(_target.batch_scorer(list(answers))))
-    except MemoryError:
-        raise
-    except Exception as error:
-        return user_file.fault(error, FILE)
-    if len(values) != len(answers):
-        return {"fault": f"batch_scorer() gave {len(values)} scores for {len(answers)} answers", "line": None}
-    return {"values": [_plain(value) for value in values]}
-
-
-def canonical(answer: str) -> Any:
-    """The object's own canonical form."""
-    return _target.canonical(answer)
 
 
 def _plain(value: Any) -> Any:

@@ -51,13 +51,10 @@ def test_commands_and_settings_can_be_read(page, folder):
                 checked(block, check_words, words)
 
 
-FOLLOWED = [page for page in PAGES if page in WITH["run"] or page in WITH["long"]]
-
-
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=() if page == "README.md" else pytest.mark.long) for page in FOLLOWED]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("page", [page for page in PAGES if page in WITH["run"] or page in WITH["long"]])
 def test_pages_can_be_followed(page, folder, one_thread):
+    """CI follows the README in an environment of its reader."""
     follow(PAGES[page])
 
 

@@ -19,7 +19,7 @@ from evo.runs.resume import relaunch
 from evo.runs.start import Changes, launch
 from evo.search import resources as shared
 from islands.comparisons import PlannedRun, plan
-from islands.schema import Run
+from islands.schema import Runs
 from islands.store import Store
 from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
@@ -155,7 +155,7 @@ def made(tmp_path_factory):
             policy = DigitsPolicy(low=lowest[run.arm])
             search(problems, policy, address, name=f"made-up/{run.arm}/s{run.seed}", resume=True)
     with Store.open(address) as store, store.begin() as tx:
-        tx.connection.execute(update(Run).values(status="done"))
+        tx.connection.execute(update(Runs).values(status="done"))
     return address
 
 
@@ -195,7 +195,7 @@ def as_comparison():
         with Store.open(address) as store, store.begin() as tx:
             for name, (arm, seed) in runs.items():
                 tx.connection.execute(
-                    update(Run).where(Run.c.name == name).values(comparison="both", arm=arm, seed=seed, status="done")
+                    update(Runs).where(Runs.c.name == name).values(comparison="both", arm=arm, seed=seed, status="done")
                 )
 
     return put_together
@@ -217,7 +217,7 @@ def hostile_runs(search_with, as_comparison, tmp_path):
         as_comparison(address, runs)
         with Store.open(address) as store, store.begin() as tx:
             command = "evo run '<script>alert(3)</script>'"
-            tx.connection.execute(update(Run).values(command=command, reason="</td><b>no"))
+            tx.connection.execute(update(Runs).values(command=command, reason="</td><b>no"))
         return address
 
     return make

@@ -1,10 +1,12 @@
-"""Every command and every reader, on both databases: one search, one comparison and an import on each, then all that
-reads them. What is printed is the same, but for clocks and names of places."""
+"""Every command and every reader, on both databases: one search and one comparison on each, then all that reads
+them. What is printed is the same, but for clocks and names of places."""
 
 import contextlib
 import io
 import json
 import re
+import threading
+import urllib.request
 
 import pytest
 from sqlalchemy import select
@@ -12,7 +14,10 @@ from support.training_runs import SMALL_POLICY
 
 from evo import compare, load_comparison, load_run
 from evo.cli import invoke
-from islands.schema import Candidate, Problem, Run
+from evo.ui.databases import RunDatabase
+from evo.ui.server import PageServer
+from islands.groups import children
+from islands.schema import Candidates, Problems, Runs
 from islands.store import Store
 
 BOTH = ("sqlite", "postgresql")
@@ -48,19 +53,9 @@ def done(*arguments):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The current one, with a scorer and a trace of OpenEvolve."""
+    """The current one, with a scorer."""
     folder = tmp_path_factory.mktemp("both")
     (folder / "apart.py").write_text(SCORER)
-    codes = ["0.5 0.5", "0.4 0.9", "0.3 0.9", "0.1 0.9"]
-    of = [
-        dict(low=1 - low, high=high, combined_score=high - low) for low, high in (map(float, c.split()) for c in codes)
-    ]
-    rows = [
-        dict(child_id=f"p{n}", child_code=codes[n], child_metrics=of[n],
-             parent_id=f"p{n - 1}", parent_code=codes[n - 1], parent_metrics=of[n - 1])
-        for n in range(1, 4)
-    ]  # fmt: skip
-    (folder / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with contextlib.chdir(folder):
         yield folder
 
@@ -80,7 +75,6 @@ def databases(folder, request):
                 *("--baseline", "none", "--seeds", "2", "--iterations", "4", "--set", "2", "--processes", "1"),
                 *("--name", "both", "--db", db, "--plain"),
             )
-            done("import", "trace.jsonl", "--problem", "apart.py", "--name", "imported", "--db", db)
         yield addresses
 
 
@@ -102,8 +96,8 @@ def plain(value, answers=None):
 
 def answers_of(db):
     """Candidate id -> its run, its group there and its text."""
-    query = select(Candidate.c.id, Run.c.name, Candidate.c.sequence, Candidate.c.text).select_from(
-        Candidate.join(Problem, Problem.c.id == Candidate.c.problem_id).join(Run, Run.c.id == Problem.c.run_id)
+    query = select(Candidates.c.id, Runs.c.name, Candidates.c.sequence, Candidates.c.text).select_from(
+        Candidates.join(Problems, Problems.c.id == Candidates.c.problem_id).join(Runs, Runs.c.id == Problems.c.run_id)
     )
     with Store.open(db, read_only=True) as store:
         return {id: " ".join(map(str, rest)) for id, *rest in store.rows(query)}
@@ -111,10 +105,10 @@ def answers_of(db):
 
 READERS = [
     ["runs"],
-    *(["show", name] for name in ("maze", "both", "both/a/s0", "imported")),
+    *(["show", name] for name in ("maze", "both", "both/a/s0")),
     *(["show", name, "--weights", "spread"] for name in ("maze", "both")),
     ["show", "maze", "1"],
-    *(["best", name] for name in ("maze", "both", "imported")),
+    *(["best", name] for name in ("maze", "both")),
     *(["watch", name, "--once"] for name in ("maze", "both")),
 ]
 
@@ -162,7 +156,7 @@ def test_groups_are_exported(databases):
     assert exported[0] == exported[1] and len(exported[0]) == 8
 
 
-@pytest.mark.parametrize("name", ["maze", "both", "imported"])
+@pytest.mark.parametrize("name", ["maze", "both"])
 def test_a_page_is_written(db, name, tmp_path):
     done("report", name, "-o", tmp_path / "page.html", "--db", db)
     assert name in (tmp_path / "page.html").read_text()
@@ -172,6 +166,38 @@ def test_frames_and_results_are_read(db):
     assert len(load_run("maze", db=db).frame()) > 8
     assert len(load_comparison("both", db=db).frame(candidates=True)) > 8
     assert set(load_comparison("both", db=db).frame().arm) == {"a", "b"}
+
+
+@contextlib.contextmanager
+def served(db):
+    """What `evo ui` answers to a path, as text."""
+    server = PageServer(RunDatabase(db), 0)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+
+    def get(path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/{path}") as answer:
+            return answer.read().decode()
+
+    try:
+        yield get
+    finally:
+        server.shutdown()
+        thread.join()
+        server.close()
+
+
+def test_pages_of_the_browser(db):
+    with served(db) as get:
+        with Store.open(db, read_only=True) as store:
+            (problem, _) = store.problems(store.run("maze").id)
+            first = next(iter(children(store, problem.id))).id
+        for path in (
+            *("", "run/maze", "run/both"),
+            *("run/maze/candidates", "run/maze/candidates?show=failed", "run/maze/candidates?sort=fitness"),
+            *(f"run/maze/candidate/{first}", f"run/maze/candidate/{first}/text"),
+        ):
+            assert "A fault of ours" not in get(path)
 
 
 def test_a_best_answer_is_verified(db):
@@ -197,7 +223,7 @@ def test_stored_searches_teach(db, tmp_path):
     done("train", "vpo", "--from-traces", "maze", *given, "-o", tmp_path / "traces")
     parents = ["--parents", "1", "--parents-from", "archive:maze", "--rollouts", "2"]
     done("train", "vpo", "maze:train/0-1", *parents, *given, "-o", tmp_path / "parents")
-    done("run", "maze:train", "--limit", "1", "--policy", "scripted:vary", "--start", "maze", "--iterations", "1",
+    done("run", "maze:train", "--limit", "1", "--policy", "scripted:mutate", "--start", "maze", "--iterations", "1",
          "--name", "started", "--db", db, "--plain")  # fmt: skip
 
 
@@ -221,7 +247,6 @@ def ascii_database(postgres):
         *(["resume", "x"], ["runs"], ["runs", "delete", "x"], ["show", "x"], ["best", "x"], ["watch", "x", "--once"]),
         *(["report", "x"], ["export", "x", "-o", "x.jsonl"], ["verify", "x"]),
         ["train", "improve", "--from-traces", "x", "--policy", SMALL_POLICY, "-o", "x"],
-        ["import", "trace.jsonl", "--problem", "apart.py"],
     ],
     ids=lambda command: " ".join(command[:2]),
 )
@@ -229,3 +254,8 @@ def test_a_database_that_cannot_hold_every_text_is_refused(folder, ascii_databas
     code, out, err = call(*command, "--db", ascii_database)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "its encoding is SQL_ASCII" in err and "encoding 'UTF8' template template0" in err
+
+
+def test_the_browser_says_so_too(ascii_database):
+    with served(ascii_database) as get:
+        assert "its encoding is SQL_ASCII" in get("")

@@ -34,13 +34,13 @@ def test_what_fails_has_a_remedy_and_code_1(capsys, here):
 
 def test_a_database_is_opened_and_left_as_it_is(tmp_path, monkeypatch):
     address = f"sqlite:///{tmp_path}/evo.db"
-    assert "the first run creates it" in doctor.check_database(address).message
+    assert "the first run creates it" in doctor.diagnose_database(address).message
     Store.open(address).close()
     before = (tmp_path / "evo.db").read_bytes()
-    assert doctor.check_database(address).level == "ok"
+    assert doctor.diagnose_database(address).level == "ok"
     assert (tmp_path / "evo.db").read_bytes() == before
     monkeypatch.setattr("os.access", lambda *_: False)
-    assert doctor.check_database(address).level == "fail"
+    assert doctor.diagnose_database(address).level == "fail"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_database_is_opened_and_left_as_it_is(tmp_path, monkeypatch):
 def test_a_server_answers_and_gives_logprobs(manners, level, message):
     server = CompletionServer(**manners)
     try:
-        found, said, remedy = doctor.check_policy(server.address)
+        found, said, remedy = doctor.diagnose_policy(server.address)
     finally:
         server.close()
     assert found == level and message in said
@@ -65,14 +65,14 @@ def test_a_server_answers_and_gives_logprobs(manners, level, message):
 @pytest.mark.parametrize("fault, message", [("empty", "an empty reply"), ("reasoning", "only reasoning")])
 def test_a_server_that_answers_nothing_is_not_ready(fault, message):
     with hosted_server(scripted(after=fault)) as server:
-        level, said, remedy = doctor.check_policy(server.address)
+        level, said, remedy = doctor.diagnose_policy(server.address)
         assert max(body.get("max_tokens", 0) for body in server.requests) > 1000, "it may have to reason first"
     assert level == "fail" and message in said and remedy
 
 
 def test_an_embedded_policy_is_asked_in_its_own_language():
-    level, message, _ = doctor.check_policy("embedded:base")
-    assert level == "ok" and "answered twice" in message and "with log-probabilities, prompts shared" in message
+    level, message, _ = doctor.diagnose_policy("embedded:base")
+    assert level == "ok" and "answered twice" in message and "with log-probabilities; a training step" in message
 
 
 @pytest.mark.parametrize("fault", ["", "an operation without a gradient", "off"])
@@ -88,7 +88,7 @@ def test_a_model_here_takes_a_training_step(monkeypatch, fault):
 
     if fault:
         monkeypatch.setattr(PolicyTrainer, "step_on_examples", step)
-    level, message, remedy = doctor.check_policy("embedded:base")
+    level, message, remedy = doctor.diagnose_policy("embedded:base")
     assert level == {"": "ok", "off": "fail"}.get(fault, "warn") and bool(remedy) == bool(fault)
     said = {"": "a training step took", "off": "0.7 nats"}.get(fault, f"cannot be trained: RuntimeError: {fault}")
     assert said in message
@@ -98,20 +98,20 @@ def test_gpus(monkeypatch, tmp_path):
     import torch
 
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert doctor.check_gpus(str(tmp_path / "none")).level == "ok"
+    assert doctor.diagnose_gpus(str(tmp_path / "none")).level == "ok"
     (tmp_path / "version").write_text("NVRM")
-    assert doctor.check_gpus(str(tmp_path / "version")).level == "warn", "a driver, and a torch that sees nothing"
+    assert doctor.diagnose_gpus(str(tmp_path / "version")).level == "warn", "a driver, and a torch that sees nothing"
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: f"H200-{number}")
-    assert doctor.check_gpus().message == "H200-0, H200-1"
+    assert doctor.diagnose_gpus().message == "H200-0, H200-1"
 
 
 def test_the_sandbox(monkeypatch):
     monkeypatch.setattr(doctor, "choose_mode", lambda: "landlock")
-    assert doctor.check_sandbox().level == "warn"
+    assert doctor.diagnose_sandbox().level == "warn"
 
     def nothing():
         raise SandboxUnavailable("no isolation for candidates: bwrap: gone. To get it, pray")
 
     monkeypatch.setattr(doctor, "choose_mode", nothing)
-    assert doctor.check_sandbox().level == "fail" and "pray" not in doctor.check_sandbox().message
+    assert doctor.diagnose_sandbox().level == "fail" and "pray" not in doctor.diagnose_sandbox().message

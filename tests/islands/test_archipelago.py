@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.island_samples import small_config
 
+from islands.population.archipelago import Archipelago
 from islands.population.config import PopulationConfig
-from islands.population.memory import Memory
 
 ISLANDS = 3
 DIMENSIONS = ("score", "reward:a")
@@ -147,13 +147,13 @@ def test_every_step_agrees_with_the_naive_model(steps, cap, hall, bins):
         islands=ISLANDS, population_size=cap, archive_size=hall, feature_bins=dict.fromkeys(DIMENSIONS, bins),
         feature_dimensions=DIMENSIONS, migration_interval=5, migration_rate=0.34,
     )  # fmt: skip
-    memory = Memory(config, ("a", "b"))
+    islands = Archipelago(config, ("a", "b"))
     naive = Naive(cap, hall, bins)
-    columns = memory.columns
+    columns = islands.columns
     groups = 0
     for island, kind, fitness, reward, chance in steps:
         if kind < 8 and len(columns):  # a repeat
-            memory.group(island, None, [columns.ids[kind % len(columns)]], set())
+            islands.add_group(island, None, [columns.ids[kind % len(columns)]], set())
             naive.repeat(kind % len(columns), island)
         else:
             valid = chance > 1
@@ -166,26 +166,25 @@ def test_every_step_agrees_with_the_naive_model(steps, cap, hall, bins):
             naive.points.append((fitness, reward))
             if valid:
                 naive.observe(ordinal)
-            memory.group(island, None, [columns.ids[ordinal]], {columns.ids[ordinal]})
+            islands.add_group(island, None, [columns.ids[ordinal]], {columns.ids[ordinal]})
             naive.enter(ordinal, island)
         groups += 1
-        moves = memory.planned_moves()
+        moves = islands.planned_moves()
         if moves is not None:
-            memory.migrate(moves)
+            islands.migrate(moves)
             naive.migrate(config.migration_rate)
-        compare(memory, naive)
-    assert groups == sum(island.generation for island in memory.archipelago.islands)
+        compare(islands, naive)
+    assert groups == sum(island.generation for island in islands.islands)
 
 
-def compare(memory, naive):
-    islands = memory.archipelago
+def compare(islands, naive):
     for i, island in enumerate(islands.islands):
         assert list(island.falling()) == sorted(naive.members[i], key=naive.key, reverse=True)
         assert island.archive.cells == naive.cells[i]
         assert {c: o for o in island.members if (c := island.archive.cell_of(o))} == naive.cells[i]
         rows, rewards = island.archive.elites()
         assert sorted(rows) == sorted(naive.cells[i].values())
-        assert [memory.columns.rewards(o) for o in rows] == [tuple(r) for r in rewards]
+        assert [islands.columns.rewards(o) for o in rows] == [tuple(r) for r in rewards]
         assert island.migrants == {o for o, j in naive.migrants if j == i}
     assert islands.best == naive.best
     assert sorted(islands.hall._all) == sorted(naive.hall)
@@ -200,13 +199,13 @@ def test_each_cell_holds_the_fittest_of_its_members(growth):
     and 2.2 and 2.8 with a member were empty."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        memory = Memory(PopulationConfig(islands=1, feature_dimensions=("length", "diversity")), ("a",))
-        columns, space = memory.columns, memory.space
+        islands = Archipelago(PopulationConfig(islands=1, feature_dimensions=("length", "diversity")), ("a",))
+        columns, space = islands.columns, islands.space
         for n in range(300):
             point = float(300 * rng.lognormal(0, 0.4) * growth ** (n / 300)), float(rng.beta(8, 4))
             fitness = float(rng.random())
             columns.append(n + 1, b"%d" % n, fitness, (fitness,), point, 0, True)
-            memory.group(0, None, [n + 1], {n + 1})
-        (island,) = memory.archipelago.islands
+            islands.add_group(0, None, [n + 1], {n + 1})
+        (island,) = islands.islands
         fittest = {space.cell(columns.measures(o)): o for o in sorted(island.members, key=columns.rank_key)}
         assert len(fittest) > 40 and island.archive.cells == fittest

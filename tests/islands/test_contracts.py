@@ -110,7 +110,7 @@ class StoreContract:
             with store.begin() as tx:
                 population.seed(answer("start", 0.1), tx)
             chosen = search(store, population, 60, seed=3)
-            born = {id: n for n, id in enumerate(population._memory.columns.ids)}
+            born = {id: n for n, id in enumerate(population._archipelago.columns.ids)}
             archives: dict[int, dict[tuple[int, str], int]] = {problem.id: {}}
             with store.read() as connection:
                 totals = vars(read_totals(connection, [problem.run_id])[problem.run_id])
@@ -128,7 +128,7 @@ class StoreContract:
                     (count.bin, count.answers, round(count.kept, 6))
                     for _, count in counts_by_problem(store, problem.run_id)
                 ],
-                [(born[one.candidate], one.generation) for one in ancestors(store, population.best[0])],
+                [(born[one.id], one.generation) for one in ancestors(store, population.best[0])],
                 [(row.sequence, row.version, row.answers) for row in GroupChoice(problem.run_id, 100).rows(store)],
             ]
         assert hashlib.sha256(repr(found).encode()).hexdigest()[:16] == "432703d2cf25442b"

@@ -16,7 +16,7 @@ def begin_run(store, name="run"):
 
 
 def test_a_writer_that_locks_the_file_is_waited_for_once_and_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "BUSY_SECONDS", 2)
+    monkeypatch.setattr(engine, "_BUSY_SECONDS", 2)
     with Store.open(f"sqlite:///{tmp_path / 'evo.db'}") as store:
         other = sqlite3.connect(tmp_path / "evo.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

@@ -4,9 +4,8 @@ import pytest
 from sqlalchemy import func, inspect, select
 from support.island_samples import new_problem, search, small_config
 
-from islands.comparisons import PlannedRun, check_free, plan, runs_named
+from islands.comparisons import PlannedRun, check_free, delete_runs, plan, rename_runs, runs_named
 from islands.errors import BadName, RunBusy, RunExists, UnknownRun
-from islands.housekeeping import delete_runs, rename_runs
 from islands.names import check_name, readable_name
 from islands.population.population import Population
 from islands.schema import METADATA

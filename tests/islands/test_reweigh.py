@@ -12,7 +12,7 @@ from support.island_samples import OBJECTIVES, answer, group, new_problem, put, 
 from islands.population.population import Population
 from islands.reweigh import reweigh
 from islands.runs import best, course_of
-from islands.schema import METADATA, Candidate, PromptGroup, Run
+from islands.schema import METADATA, Candidates, PromptGroups, Runs
 from islands.store import Store
 from problems.contract import BadAddress
 from problems.objectives import Objective
@@ -60,8 +60,8 @@ def test_all_that_follows_from_fitness_is_worked_out_again(searched):
         assert copy.address == store.address and str(copy.reweighed) == "left 3, right 1"
         assert copy.reweighed.lines == ("Judged under the weights left 3, right 1; searched under left 1, right 1.",)
         ((problem, answer),) = best(copy, store.run("run").id)
-        fitness = {row["text"]: row["fitness"] for row in table_rows(copy, Candidate)}
-        groups = table_rows(copy, PromptGroup)
+        fitness = {row["text"]: row["fitness"] for row in table_rows(copy, Candidates)}
+        groups = table_rows(copy, PromptGroups)
         course = course_of(copy, problem.run_id).improvements[problem.id]
         summary, config = copy.run("run").summary, copy.run("run").config
     # three quarters of the left, one of the right
@@ -100,7 +100,7 @@ def test_of_equal_answers_the_older_is_the_best(store):
     population = Population(store, problem, small_config(islands=1))
     put(store, population, group(problem, 0, [scored("a", 0.5, 0.1)]), group(problem, 1, [scored("b", 0.5, 0.9)]))
     with reweigh(store, [store.run("run")], {"left": 1}, nowhere) as copy:
-        assert [one["best_fitness"] for one in table_rows(copy, PromptGroup)] == [0.5, None]
+        assert [one["best_fitness"] for one in table_rows(copy, PromptGroups)] == [0.5, None]
 
 
 @BOTH
@@ -126,10 +126,10 @@ def test_its_own_weights_change_nothing(store):
         copy = held.enter_context(reweigh(store, runs, {"left": 2, "right": 2.0}, nowhere))
         for table in METADATA.sorted_tables:
             rows = table_rows(copy, table)
-            if table is Run:
+            if table is Runs:
                 assert [row["config"].pop("weights") for row in rows] == [{"left": 2, "right": 2.0}] * 2
             assert rows == table_rows(store, table), table.name
-        assert len(table_rows(copy, Candidate)) > 100
+        assert len(table_rows(copy, Candidates)) > 100
 
 
 def test_only_the_named_runs_are_copied_and_a_running_one_as_it_is_now(store):

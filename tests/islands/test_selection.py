@@ -9,21 +9,21 @@ import pytest
 from support.island_samples import small_config
 
 from islands.population import selection
+from islands.population.archipelago import Archipelago
 from islands.population.config import PopulationConfig
-from islands.population.memory import Memory
 
 
-def made(rewards: list[tuple[float, ...]], island_of=lambda n: 0, fitness=None, **settings) -> Memory:
+def made(rewards: list[tuple[float, ...]], island_of=lambda n: 0, fitness=None, **settings) -> Archipelago:
     """A population of these candidates, each in a cell of its own. Ordinals follow the list."""
     config = {"feature_dimensions": ("rewards",), "feature_bins": 50, "population_size": None, **settings}
-    memory = Memory(small_config(**config), ("a", "b", "c")[: len(rewards[0])])
+    archipelago = Archipelago(small_config(**config), ("a", "b", "c")[: len(rewards[0])])
     for n, vector in enumerate(rewards):
         value = sum(vector) / 2 if fitness is None else fitness[n]
-        measures = vector if memory.space.dimensions else ()
-        ordinal = memory.columns.append(n + 1, b"%d" % n, value, vector, measures, 0, True)
-        memory.group(island_of(n), None, [n + 1], {n + 1})
+        measures = vector if archipelago.space.dimensions else ()
+        ordinal = archipelago.columns.append(n + 1, b"%d" % n, value, vector, measures, 0, True)
+        archipelago.add_group(island_of(n), None, [n + 1], {n + 1})
         assert ordinal == n
-    return memory
+    return archipelago
 
 
 def shares(draw, count=4000) -> dict[int, float]:
@@ -36,9 +36,9 @@ GRID = [(0.1, 0.9), (0.9, 0.1), (0.6, 0.6), (0.2, 0.3), (0.05, 0.05)]
 
 
 def test_openevolve_mixes_its_three_draws():
-    memory = made(GRID, archive_size=2)  # the hall: the two fittest, 2 and the older of the 0.5s
-    draw = lambda rng: selection.openevolve(memory.archipelago, 0, rng)  # noqa: E731
-    assert sorted(o for o, _ in memory.archipelago.hall._all) == [0, 2]
+    archipelago = made(GRID, archive_size=2)  # the hall: the two fittest, 2 and the older of the 0.5s
+    draw = lambda rng: selection.openevolve(archipelago, 0, rng)  # noqa: E731
+    assert sorted(o for o, _ in archipelago.hall._all) == [0, 2]
     total = sum(sum(v) / 2 for v in GRID)
     got = shares(draw, 20_000)
     for n, vector in enumerate(GRID):
@@ -47,33 +47,23 @@ def test_openevolve_mixes_its_three_draws():
 
 
 def test_exploitation_borrows_from_other_islands():
-    memory = made(
+    archipelago = made(
         GRID, island_of=lambda n: 0 if n == 2 else 1, archive_size=1, exploration_ratio=0, exploitation_ratio=1
     )
-    assert set(shares(lambda rng: selection.openevolve(memory.archipelago, 1, rng), 50)) == {2}
+    assert set(shares(lambda rng: selection.openevolve(archipelago, 1, rng), 50)) == {2}
 
 
 def test_weighted_takes_the_best_under_some_weights_only():
-    memory = made(GRID, strategy="weighted")
-    got = shares(lambda rng: selection.weighted(memory.archipelago, 0, rng))
+    archipelago = made(GRID, strategy="weighted")
+    got = shares(lambda rng: selection.weighted(archipelago, 0, rng))
     assert set(got) == {0, 1, 2}
     # w = (u, 1-u): 0 wins where .1u + .9(1-u) > .6, that is u < .375; 1 likewise; 2 between
     assert got[0] == pytest.approx(0.375, abs=0.03) and got[2] == pytest.approx(0.25, abs=0.03)
 
 
-def test_lexicase_takes_specialists():
-    memory = made(GRID, strategy="lexicase")
-    got = shares(lambda rng: selection.lexicase(memory.archipelago, 0, rng))
-    assert set(got) == {0, 1} and got[0] == pytest.approx(0.5, abs=0.03)
-    lenient = made(GRID, strategy="lexicase", lexicase_epsilon=0.35)
-    assert 2 in shares(lambda rng: selection.lexicase(lenient.archipelago, 0, rng))
-    pool = made(GRID, strategy="lexicase", lexicase_pool=2)
-    assert set(shares(lambda rng: selection.lexicase(pool.archipelago, 0, rng))) == {0, 1, 2, 3}  # 4 beats nobody
-
-
 def test_inspirations_are_best_then_near_then_anybody():
-    memory = made([(x / 30, 1 - x / 30) for x in range(30)], fitness=[float(n) for n in range(30)])
-    archipelago = memory.archipelago
+    archipelago = made([(x / 30, 1 - x / 30) for x in range(30)], fitness=[float(n) for n in range(30)])
+    archipelago = archipelago
     rng = np.random.default_rng(0)
     near = Counter()
     for _ in range(300):
@@ -87,45 +77,47 @@ def test_inspirations_are_best_then_near_then_anybody():
 
 
 def test_small_islands_inspire_with_their_best_alone():
-    memory = made(GRID[:2], fitness=[1.0, 2.0])
+    archipelago = made(GRID[:2], fitness=[1.0, 2.0])
     rng = np.random.default_rng(0)
-    assert selection.choose_inspirations(memory.archipelago, 0, 0, 2, rng) == [1]
-    assert selection.choose_inspirations(memory.archipelago, 0, 1, 2, rng) == []
+    assert selection.choose_inspirations(archipelago, 0, 0, 2, rng) == [1]
+    assert selection.choose_inspirations(archipelago, 0, 1, 2, rng) == []
 
 
 def test_an_empty_island_borrows():
-    memory = made(GRID, island_of=lambda n: 0 if n < 2 else 2)
+    archipelago = made(GRID, island_of=lambda n: 0 if n < 2 else 2)
     rng = np.random.default_rng(0)
-    homes = {selection.choose_island(memory.archipelago, 1, rng) for _ in range(50)}
-    assert homes == {0, 2} and selection.choose_island(memory.archipelago, 2, rng) == 2
-    parent, inspirations, best = selection.choose(memory.archipelago, 1, rng)
+    homes = {selection.choose_island(archipelago, 1, rng) for _ in range(50)}
+    assert homes == {0, 2} and selection.choose_island(archipelago, 2, rng) == 2
+    parent, inspirations, best = selection.choose(archipelago, 1, rng)
     assert parent is not None and best and parent not in inspirations
 
 
 def test_choosing_changes_nothing_and_follows_the_generator():
-    memory = made(GRID)
-    memory.group(0, 3, [], set())  # the fittest has had a turn
-    first = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(50)]
-    again = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(50)]
+    archipelago = made(GRID)
+    archipelago.add_group(0, 3, [], set())  # the fittest has had a turn
+    first = [selection.choose(archipelago, 0, np.random.default_rng(n)) for n in range(50)]
+    again = [selection.choose(archipelago, 0, np.random.default_rng(n)) for n in range(50)]
     assert first == again and len({parent for parent, _, _ in first}) > 1
 
 
 def test_hill_shows_the_best_that_was_ever_stored_and_nothing_else():
-    memory = made(GRID, strategy="hill", islands=1)
-    assert selection.choose(memory.archipelago, 0, np.random.default_rng(0)) == (2, [], [])
+    archipelago = made(GRID, strategy="hill", islands=1)
+    assert selection.choose(archipelago, 0, np.random.default_rng(0)) == (2, [], [])
     ties = made([(0.4, 0.6), (0.6, 0.4), (0.1, 0.1)], strategy="hill", islands=1)
-    assert selection.choose(ties.archipelago, 0, np.random.default_rng(0)) == (0, [], []), "the first of equals"
+    assert selection.choose(ties, 0, np.random.default_rng(0)) == (0, [], []), "the first of equals"
 
 
 def test_scs_draws_from_all_successful_ones_alike():
     vectors = [*GRID, (0.0, 0.0)]  # the last is valid and scores what a failed answer does: no success
-    memory = made(vectors, strategy="scs", islands=1, population_size=2, num_diverse_programs=1, num_top_programs=1)
-    failed = memory.columns.append(7, b"failed", 0.0, (0.0, 0.0), (), 0, False)
-    memory.group(0, None, [7], {7})
-    assert len(memory.archipelago.islands[0]) == 2, "most are members no more, and are shown all the same"
+    archipelago = made(
+        vectors, strategy="scs", islands=1, population_size=2, num_diverse_programs=1, num_top_programs=1
+    )
+    failed = archipelago.columns.append(7, b"failed", 0.0, (0.0, 0.0), (), 0, False)
+    archipelago.add_group(0, None, [7], {7})
+    assert len(archipelago.islands[0]) == 2, "most are members no more, and are shown all the same"
     parents, company = Counter(), Counter()
     for seed in range(4000):
-        parent, others, best = selection.choose(memory.archipelago, 0, np.random.default_rng(seed))
+        parent, others, best = selection.choose(archipelago, 0, np.random.default_rng(seed))
         assert len({parent, *others}) == 3 and best == []
         parents[parent] += 1
         company.update(others)
@@ -135,10 +127,10 @@ def test_scs_draws_from_all_successful_ones_alike():
 
 
 def test_scs_shows_what_there_is_and_nothing_before_the_first_success():
-    memory = made([(0.0, 0.0)], strategy="scs", islands=1)
-    assert selection.choose(memory.archipelago, 0, np.random.default_rng(0)) == (None, [], [])
-    memory = made([(0.0, 0.0), (0.5, 0.0), (-1.0, 0.2)], fitness=[0.0, 0.25, -0.4], strategy="scs", islands=1)
-    drawn = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(20)]
+    archipelago = made([(0.0, 0.0)], strategy="scs", islands=1)
+    assert selection.choose(archipelago, 0, np.random.default_rng(0)) == (None, [], [])
+    archipelago = made([(0.0, 0.0), (0.5, 0.0), (-1.0, 0.2)], fitness=[0.0, 0.25, -0.4], strategy="scs", islands=1)
+    drawn = [selection.choose(archipelago, 0, np.random.default_rng(n)) for n in range(20)]
     assert {(parent, tuple(others)) for parent, others, _ in drawn} == {(1, (2,)), (2, (1,))}
 
 
@@ -149,36 +141,32 @@ def test_baselines_have_no_islands(strategy):
         PopulationConfig.model_validate({"strategy": strategy, "islands": 3})
 
 
-@pytest.mark.parametrize("by", ["coverage", "fitness"])
-def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest(by):
+def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest():
     # the third is best under no weighting of the first two; the fourth is dominated, the last equals the first
     vectors = [(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)]
-    memory = made(vectors, strategy="pareto", islands=1, climb=0, pareto_by=by)
-    memory.archipelago.islands[0].archive.front()
-    draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
+    archipelago = made(vectors, strategy="pareto", islands=1, climb=0)
+    draws = {selection.pareto(archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
     assert draws == {0, 1, 2}
-    assert 2 not in {selection.weighted(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
+    assert 2 not in {selection.weighted(archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
 
 
-@pytest.mark.parametrize(("by", "expected"), [("fitness", {2, 3, 4}), ("coverage", {0, 2, 4})])
-def test_a_large_front_gives_a_pool(by, expected):
-    """The fittest, or what serves most weightings: w . (.7, .7) = .7, and for w[0] > .7 the corner gains .045, the
+def test_a_large_front_gives_a_pool():
+    """What serves most weightings: w . (.7, .7) = .7, and for w[0] > .7 the corner gains .045, the
     integral of w - .7, and (.9, .2) gains .029."""
     vectors = [(1.0, 0.0), (0.9, 0.2), (0.7, 0.7), (0.2, 0.9), (0.0, 1.0)]
-    settings = dict(strategy="pareto", pareto_pool=3, climb=0, pareto_by=by, islands=1)
-    memory = made(vectors, fitness=list(range(5)), **settings)
-    draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
-    assert draws == expected
+    archipelago = made(vectors, fitness=list(range(5)), strategy="pareto", pareto_pool=3, climb=0, islands=1)
+    draws = {selection.pareto(archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
+    assert draws == {0, 2, 4}
 
 
 def test_pareto_climbs_the_best_of_a_random_weighting_and_leaves_it_as_its_visits_grow():
-    memory = made([(0.0, 1.0), (1.0, 0.0), (0.3, 0.3)], fitness=[0.0, 1.0, 0.5], islands=1, exploration_ratio=1,
+    archipelago = made([(0.0, 1.0), (1.0, 0.0), (0.3, 0.3)], fitness=[0.0, 1.0, 0.5], islands=1, exploration_ratio=1,
                   exploitation_ratio=0)  # fmt: skip
     for visits in (0, 1, 4):
-        while memory.archipelago.islands[0].visits(0) < visits:
-            memory.group(0, 1, [], set())  # candidate 1 is the first, good in b
+        while archipelago.islands[0].visits(0) < visits:
+            archipelago.add_group(0, 1, [], set())  # candidate 1 is the first, good in b
         share = 1 / (1 + visits)
-        got = shares(lambda rng: selection.auto(memory.archipelago, 0, rng))
+        got = shares(lambda rng: selection.auto(archipelago, 0, rng))
         # each corner is the best under half of the weightings; else each of the front of three alike
         rest = (1 - share) / 2 / 3
         assert got[0] == pytest.approx(share / 2 + rest, abs=0.03)
@@ -188,51 +176,31 @@ def test_pareto_climbs_the_best_of_a_random_weighting_and_leaves_it_as_its_visit
 def test_a_front_keeps_what_left_the_island():
     """Neither a fitter answer in its cell nor the cap takes the best of a goal out of the front."""
     vectors = [(0.9, 0.0), (0.0, 0.8), (0.7, 0.6), (0.6, 0.7), (0.5, 0.5)]
-    memory = made(vectors, islands=1, feature_bins=1, archive_size=1, population_size=2)
-    (island,) = memory.archipelago.islands
+    archipelago = made(vectors, islands=1, feature_bins=1, archive_size=1, population_size=2)
+    (island,) = archipelago.islands
     assert len(island) <= 2 and island.front.members == [0, 1, 2, 3]
     pool, rewards = island.front.pool(8)
     assert pool == [0, 1, 2, 3] and rewards.tolist() == [list(v) for v in vectors[:4]]
 
 
 @pytest.mark.parametrize("climb", [1.0, 3.0])
-@pytest.mark.parametrize("vectors", [[(0.0, 1.0), (1.0, 0.0)], [(0.5,), (1.0,)]])
-def test_auto_stays_with_the_fittest_and_leaves_it_as_its_visits_grow(vectors, climb):
-    memory = made(
-        vectors, fitness=[0.5, 1.0], climb=climb, exploration_ratio=1, exploitation_ratio=0, pareto_by="fitness"
-    )
+def test_auto_stays_with_the_fittest_and_leaves_it_as_its_visits_grow(climb):
+    archipelago = made([(0.5,), (1.0,)], fitness=[0.5, 1.0], climb=climb, exploration_ratio=1, exploitation_ratio=0)
     for visits in (0, 1, 4):
-        while memory.archipelago.islands[0].visits(1) < visits:
-            memory.group(0, 2, [], set())
+        while archipelago.islands[0].visits(1) < visits:
+            archipelago.add_group(0, 2, [], set())
         share = climb / (climb + visits)
-        got = shares(lambda rng: selection.auto(memory.archipelago, 0, rng))
+        got = shares(lambda rng: selection.auto(archipelago, 0, rng))
         assert got[1] == pytest.approx(share + (1 - share) / 2, abs=0.03)
-
-
-def test_a_front_follows_its_elites():
-    rng = np.random.default_rng(3)
-    vectors = [tuple(row) for row in rng.integers(0, 4, (60, 3)) / 4]
-    memory = made(vectors, strategy="pareto", islands=1)
-    archive = memory.archipelago.islands[0].archive
-    for step in range(40):
-        rows, matrix = archive.elites()
-        beaten = [bool(((matrix >= v).all(axis=1) & (matrix > v).any(axis=1)).any()) for v in matrix]
-        oldest = {tuple(v): min(o for o, w in zip(rows, matrix, strict=True) if (w == v).all()) for v in matrix}
-        expected = sorted({oldest[tuple(v)] for v, worse in zip(matrix, beaten, strict=True) if not worse})
-        assert list(archive.front()) == expected
-        if step % 2:
-            archive.discard(expected[int(rng.integers(len(expected)))])
-        else:
-            archive.discard(rows[int(rng.integers(len(rows)))])
 
 
 def test_by_default_a_vector_is_weighed_and_one_number_is_chosen_as_openevolve_does():
     assert PopulationConfig().strategy == "auto"
     for vectors, same in ((GRID, selection.pareto), ([(v[0],) for v in GRID], selection.openevolve)):
-        memory = made(vectors, climb=0)
+        archipelago = made(vectors, climb=0)
         draws = [
-            [choose(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]
+            [choose(archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]
             for choose in (selection.auto, same)
         ]
         assert draws[0] == draws[1]
-    assert draws[0] != [selection.weighted(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]
+    assert draws[0] != [selection.weighted(archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]

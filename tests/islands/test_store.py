@@ -20,7 +20,7 @@ from islands.engine import check_writable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
 from islands.lock import LOST
 from islands.population.population import Population
-from islands.schema import Candidate, PolicyVersion, PromptGroup, Run
+from islands.schema import Candidates, PolicyVersions, PromptGroups, Runs
 from islands.store import Store
 
 
@@ -49,7 +49,7 @@ def test_threads_take_turns(store):
             with store.begin() as tx:
                 overlaps.append(list(inside))
                 inside.append(number)
-                tx.connection.execute(insert(Run), run_row(f"{number} {i}"))
+                tx.connection.execute(insert(Runs), run_row(f"{number} {i}"))
                 inside.remove(number)
 
     threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
@@ -68,7 +68,7 @@ def test_a_policy_version_that_was_rolled_back_is_not_remembered(store):
     with store.begin() as tx:
         versions = [store.policy_version(run.id, name, tx) for name in ("base", "base+1", "base")]
     with store.reader.connect() as connection:
-        rows = connection.execute(select(PolicyVersion.c.id).order_by(PolicyVersion.c.id)).scalars().all()
+        rows = connection.execute(select(PolicyVersions.c.id).order_by(PolicyVersions.c.id)).scalars().all()
     assert versions == [*rows, rows[0]]
 
 
@@ -83,12 +83,12 @@ def test_the_queries_of_a_block_see_one_moment(store, address, opened):
         assert [run.name for run in store.runs()] == ["first"]
         make_run(opened(address), "second")
         with store.read() as inner:
-            assert inner.execute(select(func.count()).select_from(Run)).scalar() == 1
+            assert inner.execute(select(func.count()).select_from(Runs)).scalar() == 1
         assert [run.name for run in store.runs()] == ["first"]
         assert [run.name for run in thread.submit(store.runs).result()] == ["first", "second"]
     assert [run.name for run in store.runs()] == ["first", "second"]
     with store.read() as connection:  # a cursor of the server
-        numbers = connection.execute(select(Run.c.id).execution_options(yield_per=1))
+        numbers = connection.execute(select(Runs.c.id).execution_options(yield_per=1))
         assert len(list(numbers)) == 2
     with pytest.raises((DBAPIError, DatabaseUnavailable)), store.read() as connection:
         connection.execute(text("no statement"))
@@ -110,7 +110,7 @@ def test_a_run_that_ends_while_a_page_is_read_is_not_lost(store, address, opened
 
 @pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
 def test_candidates_are_read_page_by_page(store, address, monkeypatch):
-    monkeypatch.setattr(groups, "BATCH", 7)
+    monkeypatch.setattr(groups, "_BATCH", 7)
     problem = new_problem(store)
     search(store, Population(store, problem, small_config()), 20)
     reader = groups.children(store, problem.id)
@@ -120,7 +120,7 @@ def test_candidates_are_read_page_by_page(store, address, monkeypatch):
     found += reader
     with store.read() as connection:
         stored = (
-            connection.execute(select(Candidate.c.id).order_by(Candidate.c.sequence, Candidate.c.id)).scalars().all()
+            connection.execute(select(Candidates.c.id).order_by(Candidates.c.sequence, Candidates.c.id)).scalars().all()
         )
     assert [child.id for child in found] == stored and len(stored) > 30
     assert [c.id for c in groups.children(store, problem.id, upto=9)] == [c.id for c in found if c.sequence <= 9]
@@ -138,7 +138,7 @@ def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres):
 
 def set_owner(store, run, owner):
     with store.begin() as tx:
-        tx.connection.execute(update(Run).where(Run.c.id == run.id).values(owner=owner))
+        tx.connection.execute(update(Runs).where(Runs.c.id == run.id).values(owner=owner))
 
 
 @pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
@@ -194,7 +194,7 @@ def test_who_was_replaced_cannot_write(store, address, opened):
         with pytest.raises(RunBusy, match=said):
             put(store, population, group(problem, 1, [answer("y")]))
     with store.reader.connect() as connection:
-        assert connection.execute(select(PromptGroup.c.sequence)).scalars().all() == [0]
+        assert connection.execute(select(PromptGroups.c.sequence)).scalars().all() == [0]
 
 
 @pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
@@ -310,7 +310,7 @@ def test_a_file_that_is_moved_or_deleted_takes_nothing_more(address, opened, tmp
     if what == "moved":
         other.rename(file)
         with Store.open(address) as again:
-            assert again.scalar(select(PromptGroup.c.sequence)) == 0
+            assert again.scalar(select(PromptGroups.c.sequence)) == 0
 
 
 def test_what_cannot_be_written_is_found_before_a_run(tmp_path, postgres_address):

@@ -8,7 +8,7 @@ from support.island_samples import answer, new_problem, search, small_config
 
 from islands import groups as traces
 from islands.population.population import Population
-from islands.schema import Answer, PromptGroup, Rollout
+from islands.schema import AnswerLinks, PromptGroups, Rollouts
 from islands.training import CHAINS, COLD, NUCLEUS, ONE_ROLLOUT, GroupChoice
 
 
@@ -43,16 +43,16 @@ def test_the_index_tells_every_group_in_a_few_numbers(searched):
 
 def test_groups_that_cannot_teach_are_counted_by_the_reason(searched):
     store, problem, _ = searched
-    group = PromptGroup.c
+    group = PromptGroups.c
     with store.begin() as tx:
         changed = (({"answers": 1}, range(0, 40, 2)), ({"temperature": 0.0}, (3, 4)), ({"top_p": 0.9}, (4, 5, 7)))
         for changes, sequences in changed:
-            change = update(PromptGroup).values(**changes)
+            change = update(PromptGroups).values(**changes)
             tx.connection.execute(change.where(group.run_id == problem.run_id, group.sequence.in_(sequences)))
         few = select(group.id).where(group.run_id == problem.run_id, group.sequence == 6).scalar_subquery()
-        last = delete(Rollout).where(Rollout.c.group_id == few, Rollout.c.position > 0)
+        last = delete(Rollouts).where(Rollouts.c.group_id == few, Rollouts.c.position > 0)
         tx.connection.execute(
-            delete(Answer).where(Answer.c.rollout_id.in_(select(Rollout.c.id).where(last.whereclause)))
+            delete(AnswerLinks).where(AnswerLinks.c.rollout_id.in_(select(Rollouts.c.id).where(last.whereclause)))
         )
         tx.connection.execute(last)
     m = {row.answers for row in GroupChoice(problem.run_id, 100).rows(store)} - {1}

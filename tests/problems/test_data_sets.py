@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import pickle
 import subprocess
 import sys
@@ -35,10 +36,8 @@ def check(candidate):
     assert candidate(0) == 0
     assert 0 == candidate(0.0), "the other way round"
     assert not candidate(0)
-    assert abs(candidate(1) - math.pi) < 1e-9
-    bound = half(20)
-    for r in range(1, 5):
-        assert candidate(r) < 9 * bound * r
+    assert abs(candidate(1) - 3.141592653589793) < 1e-9
+    assert candidate(half(0)) == 0
 
 
 check(area)
@@ -47,7 +46,12 @@ check(area)
 MBPP = {
     "text": "Write a function to double a number.",
     "code": "import sys\r\ndef double(x, times=1):\r\n    return x * 2 ** times",
-    "test_list": ["assert double(2) == 4", "assert double(1, 3) == 8", "assert double(0) == sys.maxsize - sys.maxsize"],
+    "test_list": [
+        "assert double(2) == 4",
+        "assert double(1, 3) == 8",
+        "import sys",
+        "assert double(0, sys.maxsize - sys.maxsize) == 0",
+    ],
     "test_setup_code": "",
 }
 FUNCTIONAL = {
@@ -76,16 +80,13 @@ def task(tmp_path, row):
     return read_task(found, where)
 
 
-def test_humaneval_asserts_are_calls_where_all_are_and_test_code_elsewhere(tmp_path):
+def test_a_case_of_humaneval_is_an_assertion(tmp_path):
     found = task(tmp_path, HUMANEVAL)
-    assert [case.rule for case in found.cases] == ["test"] * 5 and found.tests.count == 5
     assert "def half" in found.setup and "def area" not in found.setup
     assert "check" not in found.text and "pi" not in found.text
-    calls = HUMANEVAL["test"][: HUMANEVAL["test"].index("    assert abs")]
-    found = task(tmp_path, {**HUMANEVAL, "test": f"{calls}check(area)"})
-    assert [case.source for case in found.cases] == ["area(0)", "area(0.0)", "not area(0)"]
-    assert [case.expected for case in found.cases] == [0, 0, True]
-    assert found.tests is None
+    assert [case.source for case in found.cases] == ["area(0)", "area(0.0)", "not area(0)", "area(1)", "area(half(0))"]
+    assert [case.expected for case in found.cases] == [0, 0, True, math.pi, 0]
+    assert not any(case.public for case in found.cases)
 
 
 def test_mbpp_shows_the_signature_and_one_example_and_hides_the_rest(tmp_path):
@@ -94,11 +95,11 @@ def test_mbpp_shows_the_signature_and_one_example_and_hides_the_rest(tmp_path):
     assert found.seed == "def double(x, times=1):\n    pass\n"
     assert "double(2) == 4" in found.text and "8" not in found.text
     assert [case.public for case in found.cases] == [True, False, False]
-    assert found.cases[2].rule == "test" and "import sys" in found.tests.code
+    assert found.epilogue == "import sys"
 
 
 def test_mbpp_without_reference_guesses_the_signature_from_the_calls(tmp_path):
-    found = task(tmp_path, {"prompt": "p", "test_list": ["assert set(f(1)) == {1}", "assert f(1, 2) == 3"]})
+    found = task(tmp_path, {"prompt": "p", "test_list": ["assert f(1) == {1}", "assert f(1, 2) == 3"]})
     assert found.seed == "def f(arg1, arg2):\n    pass\n"
 
 
@@ -223,13 +224,18 @@ def test_humaneval_plus_of_the_hub_has_a_case_for_every_pair(posed):
     assert problem.score(PROMPT + "    return 2\n").rewards == (0, 1, 0)
 
 
-def test_a_loop_may_ask_a_reference_of_the_file_which_no_answer_reaches(posed):
-    helpers = CLOSE + "\ndef ref_func(x):\n    return x ** 0.5\n"
-    loop = "for i, inp in enumerate(inputs):\n    assertion(candidate(*inp), ref_func(*inp), 0)\n"
-    problem = posed(**humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop, helpers))
-    assert problem.score(problem.task.reference).fitness == 1
-    assert problem.score(PROMPT + "    return ref_func(x)\n").fitness == 0, "the reference is not beside the answer"
-    assert problem.score(PROMPT + "    return x\n").rewards == (1, 0)
+@pytest.mark.parametrize(
+    ("check", "helpers"),
+    [
+        (PAIRS + "for inp in inputs:\n    assertion(candidate(*inp), ref_func(*inp), 0)\n", CLOSE),
+        (PAIRS + LOOP.format(call="candidate") + "    break\n", CLOSE),
+        (PAIRS + LOOP.format(call="candidate"), ASSERTION.format(match="exact_match = True")),
+        (PAIRS + LOOP.format(call="candidate"), CLOSE + "\ndef later():\n    assert root(1) == 1\n"),
+    ],
+)
+def test_another_loop_or_comparison_is_test_code(tmp_path, check, helpers):
+    with pytest.warns(UserWarning, match="is test code"):
+        assert task(tmp_path, humaneval_plus(check, helpers)) is None
 
 
 def test_mbpp_plus_of_the_hub_is_decided_by_its_script(posed):
@@ -319,14 +325,10 @@ def test_converted_floats_are_compared_as_evalplus_does(tmp_path, posed, body, a
 
 def test_rows_of_leetcode_dataset_are_converted(tmp_path, posed):
     starter = "class Solution:\n    def f(self, n: int) -> int:\n        "
-    prompt = (
-        "class Node:\n    def __init__(self, v, n=None):\n        self.v, self.n = v, n\n"
-        "def same(a, b):\n    return a.v == b.v and (a.n is b.n is None or same(a.n, b.n))\n"
-    )
+    prompt = "class Node:\n    def __init__(self, v):\n        self.v = v\n"
     tests = {
         "    assert candidate(n = 1) == 2\n    assert candidate(n = 5) == 6\n": ("return n + 1", "return 2"),
-        "    assert same(candidate(n = Node(1)), Node(1))\n": ("return Node(n.v)", "return Node(2)"),
-        "    assert same(candidate(n = Node(1, None)), Node(1))\n": ("return Node(n.v)", "return Node(1, Node(None))"),
+        "    assert candidate(n = Node(1)) == 1\n": ("return n.v", "return n"),
     }
     for test, (right, wrong) in tests.items():
         row = {"task_id": "own", "prompt": prompt, "entry_point": "Solution().f"}

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import problems
-from problems import Score, python_syntax, register, resolve
+from problems import Problem, Score, python_syntax, register, resolve
 from problems import registry as registry_module
 from problems.identity import LONGEST, identity, kept, share_kept, tree_text
 from problems.python_syntax import MOST_SHARED, parse_python, parse_source, shared_tree
@@ -258,7 +258,7 @@ def test_mazes_by_their_boards():
 def test_problems_made_in_code_by_their_source(monkeypatch):
     monkeypatch.setattr(registry_module, "_registered", {})
 
-    class Small:
+    class Small(Problem):
         name, objectives = "small", ("length",)
 
         def __init__(self, text="Write."):

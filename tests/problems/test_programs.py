@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from problems import Problem, resolve
-from problems.programs.cases import Case, Task
-from problems.programs.comparison import passes, same_output
+from problems import Problem, ScorerFault, resolve
+from problems.programs import shipped
+from problems.programs.cases import Case, Task, passes, same_output
 from problems.programs.problem import ProgramProblem
 from problems.programs.sets import DIFFICULTIES, set_sizes
-from problems.programs.tests import call_case
+from problems.programs.shapes import call_case
 from problems.sandbox import shared_sandbox
 from problems.sandbox.contract import CaseOutcome
 
@@ -33,51 +33,51 @@ def test_the_reference_solves_a_shipped_problem_and_the_wrong_solution_solves_a_
     assert isinstance(problem, Problem) and 5 <= len(problem.objectives) <= 16
     solved = problem.score(problem.task.reference)
     assert solved.fitness == problem.target == 1.0 and solved.feedback == "" and solved.error is None
-    wrong = problem.score(problem.task.extra["wrong"]).check(problem)
+    level, _, index = address.removeprefix("programs:").partition("/")
+    line = (Path(shipped.__file__).parent / f"{level}.jsonl").read_text().splitlines()[int(index)]
+    wrong = problem.score(json.loads(line)["wrong"]).check(problem)
     assert 0 < wrong.fitness < 1, wrong.feedback
     assert problem.task.reference not in problem.statement() and problem.task.reference != problem.seed_answer()
     assert problem.score(problem.seed_answer()).check(problem).fitness < 0.5
 
 
-JUDGED = {
-    "prompt": "import math\n\n\ndef roots(n):\n    '''Divisors of n in any order.'''\n",
-    "entry_point": "roots",
-    "test": (
-        "def check(candidate):\n"
-        "    assert sorted(candidate(6)) == [1, 2, 3, 6]\n"
-        "    assert math.prod(candidate(4)) == 8\n"
-        "    known = {n: n for n in range(1, 30)}\n"
-        "    for n in known:\n"
-        "        assert all(n % d == 0 for d in roots(n)), n\n"
-        "    try:\n"
-        "        candidate(-1)\n"
-        "        assert False\n"
-        "    except AssertionError:\n"
-        "        raise\n"
-        "    except Exception:\n"
-        "        pass\n"
-    ),
-}
-
-
-def test_test_code_runs_beside_the_answer(posed):
-    problem = posed(**JUDGED)
-    assert all(case.rule == "test" for case in problem.task.cases) and len(problem.objectives) == 4
-    guard = "    if n < 1:\n        raise ValueError(n)\n"
-    good = f"def roots(n):\n{guard}    return [d for d in range(1, n + 1) if n % d == 0]\n"
-    assert problem.score(good).rewards == (1, 1, 1, 1)
-    partial = problem.score("def roots(n):\n    return [1, n]\n")
-    assert partial.rewards == (0, 0, 1, 0)
-    assert "roots(6) returned [1, 6]" in partial.feedback and "[1, 2, 3, 6]" not in partial.feedback
-    crashing = problem.score("def roots(n):\n    return 1 // 0\n")
-    assert crashing.rewards == (0, 0, 0, 1) and "ZeroDivisionError" in crashing.feedback
-
-
-def test_a_test_with_a_name_that_nothing_defines_is_left_out(tmp_path):
-    row = {**JUDGED, "test": "def check(candidate):\n    assert undefined_name(candidate(1)) == 1\n"}
-    (tmp_path / "own.jsonl").write_text(json.dumps(row))
-    with pytest.warns(UserWarning, match="cannot be judged here: its test names undefined_name"):
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (
+            {"test_list": ["assert f(1) == 2", "for n in range(3):\n    assert f(n) == n"]},
+            "`for n in range.* is test code",
+        ),
+        ({"test_list": ["x = [3, 1]", "assert f(x) == [1, 3]"]}, "`x = .3, 1.` is test code"),
+        ({"test_list": ["assert f(1) == g(1)"], "code": "def f(x): return x"}, "`assert f.1. == g.1.` is test code"),
+        ({"test_list": ["assert (f(1) == 2) == True"]}, "is test code"),
+        (
+            {"test": "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        assert f(1)"},
+            "`class T",
+        ),
+        ({"test": "def test_f():\n    assert f(1) == 1"}, "`def test_f"),
+        ({"test": "f(1)"}, "`f.1.` is test code, not a call and the value that it should return; write a scorer file"),
+        ({"test": "assert 1 + 1 == 2"}, "call no function"),
+        ({"test": "assert True, 'f'", "entry_point": "f"}, "assert nothing"),
+    ],
+)
+def test_a_row_with_test_code_is_left_out(tmp_path, row, says):
+    (tmp_path / "own.jsonl").write_text(json.dumps({"text": "t", **row}))
+    with pytest.warns(UserWarning, match=f"skipped: cannot be judged here: .*{says}"):
         assert resolve(f"programs:{tmp_path / 'own.jsonl'}") == []
+
+
+@pytest.mark.parametrize(
+    ("tests", "code", "says"),
+    [
+        ("assert f(2) == 3", "def f(x): return x", "own solution fails 1 of 1"),
+        ("assert not f(2)", "def f(x): return 0", "with an empty body"),
+    ],
+)
+def test_a_row_that_its_own_solution_or_nothing_solves_stops_the_problem(posed, tests, code, says):
+    with pytest.raises(ScorerFault, match=f"cannot be judged here: .*{says}") as fault:
+        posed(test_list=[tests], code=code).score(code)
+    assert "\n" not in str(fault.value)
 
 
 SECRET = "needle-" + "5a1fce07"
@@ -85,15 +85,13 @@ HUNTERS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("hunters.yaml"
 
 
 @pytest.mark.parametrize("code", HUNTERS.values(), ids=HUNTERS)
-@pytest.mark.parametrize("test", [f"assert f(1) == {SECRET!r}", f"assert f(1).upper() == {SECRET!r}.upper()"])
-def test_an_answer_that_searches_its_process_finds_no_expected_output(posed, code, test):
-    problem = posed(text="t", test_list=["assert f(0) == 1", test])
+def test_an_answer_that_searches_its_process_finds_no_expected_output(posed, code):
+    problem = posed(text="t", test_list=["assert f(0) == 1", f"assert f(1) == {SECRET!r}"])
     score = problem.score(code)
     assert score.rewards == (0, 0) and SECRET not in score.feedback
     # the same hunters do find it where it is: they are able to fail this test
     planted = problem.score(f"planted = ['nee' 'dle-5a1fce07']\n{code}")
-    if "gc" in code and "upper" not in test:  # beside test code the garbage collector ends the process
-        assert planted.rewards[1] == 1
+    assert "gc" not in code or planted.rewards[1] == 1
 
 
 def test_feedback_shows_inputs_and_outcomes_but_hidden_expectations_never(posed):
@@ -163,9 +161,8 @@ def test_features_are_exact(posed):
 
 
 @pytest.mark.parametrize("count", [17, 26, 100])
-@pytest.mark.parametrize("judged", [False, True])
-def test_solved_means_that_every_test_of_the_file_passes(posed, count, judged):
-    checks = [f"square({n}) + 0 == {n * n}" if judged else f"square({n}) == {n * n}" for n in range(count)]
+def test_solved_means_that_every_test_of_the_file_passes(posed, count):
+    checks = [f"square({n}) == {n * n}" for n in range(count)]
     rows = {
         "prompt": "def square(n):\n    '''n times n.'''\n",
         "entry_point": "square",
@@ -253,9 +250,6 @@ def test_the_words_of_a_comment_are_no_class(tmp_path):
         ("True", "1", True),
         ("1.0", "1", True),
         ("numpy.array([1, 2])", "[1, 2]", False),  # the truth value of their comparison raises
-        ("numpy.array([7])", "[7]", True),
-        ("numpy.array([7])", "7", True),
-        ("numpy.array([7])", "[8]", False),
         ("[numpy.array([1, 2])]", "[[1, 2]]", False),
         ("numpy.array([])", "[]", False),
         ("numpy.int64(7)", "7", True),
@@ -303,8 +297,29 @@ def test_equality_is_pythons(value, expected, same):
     assert fits(value, expected) is same
 
 
-def fits(value, expected, rule="=="):
-    return passes(Case("f()", expected, rule), CaseOutcome("ok", value))
+def fits(value, expected, rule="==", tolerance=(0.0, 0.0)):
+    return passes(Case("f()", expected, rule, tolerance=tolerance), CaseOutcome("ok", value))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "tolerance", "isclose", "allclose"),
+    [
+        (1.0 + 1e-7, 1.0, (0.0, 1e-6), True, True),
+        (1.0 + 1e-5, 1.0, (0.0, 1e-6), False, False),
+        (1.0 + 1e-7, 1.0, (0.0, 0.0), False, True),  # floats have 1e-6
+        (3, 2, (0.0, math.nextafter(1, 0)), False, False),
+        (3, 2, (0.0, 1.0), True, True),
+        (3.0, 2, (0.0, 1.0), True, False),  # of another type
+        (float("nan"), 1.0, (0.0, 1.0), False, False),
+        (float("inf"), 1.0, (0.0, 1.0), False, False),
+        ("1", 1.0, (0.0, 1.0), False, False),
+        (None, 1.0, (0.0, 1.0), False, False),
+        (10**400, 1.0, (0.0, 1.0), False, False),
+    ],
+)
+def test_tolerances_are_the_harnesses(value, expected, tolerance, isclose, allclose):
+    assert fits(value, expected, "isclose", tolerance) is isclose
+    assert fits(value, expected, "allclose", tolerance) is allclose
 
 
 @pytest.mark.parametrize(
@@ -339,7 +354,7 @@ def test_printed_output_is_compared_as_the_benchmarks_harness_does(printed, expe
     assert same_output(printed, expected) is same
 
 
-NAMES = frozenset({"f", "Tree"})
+NAMES = ("f", "Tree")
 
 
 @pytest.mark.parametrize(
@@ -353,9 +368,34 @@ NAMES = frozenset({"f", "Tree"})
         ("assert Tree([1]).depth() == -1", Case("Tree([1]).depth()", -1)),
         ("assert f(1) == 2 == 2", None),
         ("assert f(1) != 2", None),
-        ("assert sorted(f(1)) == [1]", None),
+        ("assert sorted(f(1)) == [1]", Case("sorted(f(1))", [1])),
+        ("assert set(f(1)) == set((1, 2))", Case("set(f(1))", {1, 2})),
+        ("assert round(f(1)[0], 2) == 2.5", Case("round(f(1)[0], 2)", 2.5)),
+        ("assert f(1) == (3 + 5, 3 * 5)", Case("f(1)", (8, 15))),
+        ("assert round(f(1), g(2)) == 2.5", None),
+        ("assert eval(f(1)) == 2", None),
+        ("assert f(1) - 2 == 0", None),
+        ("assert f(1) == 9 ** 9 ** 9", None),
+        (
+            "assert abs(f(1) - 2.0 / 4) <= 0.1",
+            Case("f(1)", 0.5, "isclose", whole="abs(f(1) - 2.0 / 4) <= 0.1", tolerance=(0.0, 0.1)),
+        ),
+        (
+            "assert abs(2 - f(1)) < 1",
+            Case("f(1)", 2, "isclose", whole="abs(2 - f(1)) < 1", tolerance=(0.0, math.nextafter(1, 0))),
+        ),
+        ("assert abs(f(1) - f(2)) < 1", None),
+        ("assert abs(f(1)) < 1", None),
         ("assert f(1) == g(1)", None),
-        ("assert math.isclose(f(1), 2)", None),
+        (
+            "assert math.isclose(f(1), 2)",
+            Case("f(1)", 2, "isclose", whole="math.isclose(f(1), 2)", tolerance=(1e-9, 0.0)),
+        ),
+        (
+            "assert math.isclose(f(1), 2, rel_tol=0.001)",
+            Case("f(1)", 2, "isclose", whole="math.isclose(f(1), 2, rel_tol=0.001)", tolerance=(0.001, 0.0)),
+        ),
+        ("assert math.isclose(f(1), f(2))", None),
         ("assert Tree().f(1) == -inf", Case("Tree().f(1)", -math.inf)),
         ("assert f(1) == [math.inf, float('-inf'), 2]", Case("f(1)", [math.inf, -math.inf, 2])),
         ("assert f(1) == float('nan')", None),

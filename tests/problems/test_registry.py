@@ -9,7 +9,7 @@ from problems import BadAddress, Problem, Score, describe_sets, register, resolv
 from problems import registry as registry_module
 
 
-class Own:
+class Own(Problem):
     """A problem registered by a test."""
 
     objectives = ("length",)

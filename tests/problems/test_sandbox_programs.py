@@ -74,15 +74,13 @@ def test_values_of_every_plain_type(sandbox: Sandbox) -> None:
     assert [type(outcome.value) for outcome in outcomes] == [type(value) for value in values]
     special = sandbox.run(Program("import numpy", ("float('nan')", "float('-inf')", "numpy.eye(2)", "numpy.int64(7)")))
     assert math.isnan(special[0].value) and special[1].value == -math.inf
-    assert list(special[2].value) == [[1.0, 0.0], [0.0, 1.0]] and type(special[3].value) is int
-    assert special[2].value != [[1.0, 0.0], [0.0, 1.0]], "numpy would raise"
+    assert "ndarray" in special[2].message, "it equals no list: numpy raises"
+    assert type(special[3].value) is int
     exact = "from fractions import Fraction; from decimal import Decimal"
-    views = ("Fraction(1, 3)", "Decimal('1.10')", "{'b': 1, 'a': 2}.keys()", "{'b': [1]}.items()", "{1: 2}.values()")
-    values = [outcome.value for outcome in sandbox.run(Program(exact, views))]
-    assert values[:4] == [Fraction(1, 3), Decimal("1.10"), {"a", "b"}, {"b": [1]}.items()]
-    assert [list(value) for value in values[2:]] == [["b", "a"], [("b", [1])], [2]]
-    refused = sandbox.run(Program(exact, ("Decimal('sNaN')", "Fraction(1, 3 ** 50000)")))
-    assert [outcome.status for outcome in refused] == ["error", "error"]
+    outcomes = sandbox.run(Program(exact, ("Fraction(1, 3)", "Decimal('1.10')")))
+    assert [outcome.value for outcome in outcomes] == [Fraction(1, 3), Decimal("1.10")]
+    refused = sandbox.run(Program(exact, ("Decimal('sNaN')", "Fraction(1, 3 ** 50000)", "{1: 2}.keys()", "range(2)")))
+    assert [outcome.status for outcome in refused] == ["error"] * 4
     subclasses = "import collections, enum\nP = collections.namedtuple('P', 'a b')\nclass E(enum.IntEnum):\n    A = 4\n"
     outcomes = sandbox.run(Program(subclasses, ("P(1, 2)", "E.A", "collections.Counter('aab')", "iter([])")))
     assert [outcome.value for outcome in outcomes] == [(1, 2), 4, {"a": 2, "b": 1}, None]

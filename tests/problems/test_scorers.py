@@ -12,7 +12,7 @@ import warnings
 
 import pytest
 
-from problems import AnswerError, BadAddress, Problem, Score, ScorerFault, resolve
+from problems import AnswerError, BadAddress, Score, ScorerFault, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem, describe_value, is_own_module
 from problems.custom.scorer_problem import is_timing, suggests_lower
 from problems.objectives import Objective, measure_objectives
@@ -145,37 +145,6 @@ def test_what_the_file_may_declare(scorer):
     assert problem.statement() == "Do it." and problem.seed_answer() == "a = 1\n"
     assert problem.score("12345").fitness == (3 * 1 + 5) / 4
     assert problem.canonical("```python\nb\n```") == "b\n"
-
-
-OBJECT = """
-from problems import Score
-
-class {kind}:
-    name = "mine"
-    objectives = ("up", "down")
-    target = 3.0
-    answer_format = "text"
-
-    def statement(self):
-        return "Say something."
-
-    def seed_answer(self):
-        return "hello"
-
-    def canonical(self, answer):
-        return answer.strip().lower()
-
-    def score(self, answer):
-        return Score((len(answer), -1.0), 2.0, {{"n": 1.0}}, "fine")
-"""
-
-
-@pytest.mark.parametrize("text", [OBJECT.format(kind="Problem"), OBJECT.format(kind="Mine") + "\nproblem = Mine()\n"])
-def test_a_problem_object_or_class(scorer, text):
-    problem = scorer(text)
-    assert problem.objectives == ("up", "down") and problem.target == 3.0
-    assert problem.seed_answer() == "hello" and problem.canonical("  HI ") == "hi"
-    assert problem.score("hey") == Score((3.0, -1.0), 2.0, {"n": 1.0}, "fine")
 
 
 @pytest.mark.parametrize(
@@ -488,7 +457,6 @@ def closing_over(value):
 def test_a_fingerprint_changes_with_the_code_and_what_it_refers_to():
     assert describe_value(closing_over(2)) == describe_value(closing_over(2))
     assert describe_value(closing_over(2)) != describe_value(closing_over(3))
-    assert describe_value(closing_over(10**5000)) != describe_value(closing_over(10**5000 + 1))
     assert describe_value(closing_over({"a": [1]})) != describe_value(closing_over({"a": [2]}))
     same = "def f(a):\n    return helper(a)\ndef helper(a):\n    return {}\n"
     assert describe_value(made_from(same.format(1))) == describe_value(made_from(same.format(1)))
@@ -502,7 +470,7 @@ def test_a_fingerprint_ends_for_what_refers_to_itself():
 
     loop = [1]
     loop.append(loop)
-    assert "again" in describe_value(again) and "..." in describe_value(loop)
+    assert "again" in describe_value(again) and "len(answer) * value" in describe_value(closing_over(loop))
 
 
 def test_the_problem_s_fingerprint_counts_what_was_declared(tmp_path):
@@ -539,11 +507,6 @@ def test_score_may_be_a_coroutine_function(scorer):
     assert problem.fault is None and problem.score("abcd").rewards == (4, 5)
     with pytest.raises(ScorerFault, match=r"scorer\.py.*line 8.*KeyError"):
         problem.score("wrong")
-    batch = (
-        "isolated = False\nseed_answer = 'a'\nasync def batch_scorer(answers):\n    return [len(a) for a in answers]\n"
-    )
-    problem = scorer(batch + "    return [len(a) for a in answers]\n")
-    assert [score.fitness for score in problem.score_batch(["a", "abc"])] == [1, 3]
 
 
 def test_a_list_of_seeds_is_where_the_search_starts(scorer):
@@ -551,76 +514,6 @@ def test_a_list_of_seeds_is_where_the_search_starts(scorer):
     assert problem.seed_answer() == "a" and problem.further_seeds() == ["bb", "ccc"]
     assert scorer("seed_answer = 'a'\ndef score(answer):\n    return 1\n").further_seeds() == []
     assert "not text" in str(scorer("seed_answer = ['a', 5]\ndef score(answer):\n    return 1\n").fault)
-
-
-FILE = """
-from pathlib import Path
-isolated = False
-statement, seed_answer, target = "Write a long word.", "a", 100
-CALLS = Path(__file__).with_name("calls.txt")
-
-def batch_scorer(answers):
-    with CALLS.open("a") as calls:
-        calls.write(f"{len(answers)}\\n")
-    return [BODY for answer in answers]
-"""
-GOOD = '{"long": len(answer), "vowels": sum(c in "aeiou" for c in answer)}'
-
-
-def scored(problem: Problem, *lists: list[str], workers: int = 2) -> list[list[Score]]:
-    async def run() -> list[list[Score]]:
-        scorer = Scorer(workers)
-        try:
-            found = await asyncio.gather(*(scorer.score(problem, answers) for answers in lists))
-            assert scorer.queued == 0 and scorer.scored == sum(map(len, lists))
-        finally:
-            scorer.close()
-        return [[score for score, _ in one] for one in found]
-
-    return asyncio.run(run())
-
-
-def test_answers_of_several_callers_share_a_call(scorer, tmp_path):
-    problem = scorer(FILE.replace("BODY", GOOD))
-    assert problem.batched and problem.objectives == ("long", "vowels")
-    before = len((tmp_path / "calls.txt").read_text().split())
-    first, second = scored(problem, ["ab", "abc"], ["eee", "x", ""])
-    assert [score.rewards for score in first + second] == [(2, 1), (3, 1), (3, 3), (1, 0), (0, 0)]
-    assert (tmp_path / "calls.txt").read_text().split()[before:] == ["5"]
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ('{"long": float("nan") if answer == "x" else 1} for answer in answers', "must be a finite number"),
-        ('{"long": 1 / (answer != "x")} for answer in answers', "ZeroDivisionError: division by zero for 2 answers"),
-        ('{"long": exit(3) if answer == "x" else 1} for answer in answers', "SystemExit: 3"),
-        ('{"long": 1} for answer in answers[:1]', "gave 1 scores for 2 answers"),
-    ],
-)
-def test_a_fault_is_raised_and_is_no_answers_score(scorer, body, said):
-    problem = scorer(FILE.replace("BODY for answer in answers", body))
-    with pytest.raises(ScorerFault, match=said):
-        scored(problem, ["ab", "x"])
-
-
-def test_two_problems_of_one_name_are_each_scored_by_themselves(scorer):
-    long, short = (scorer(FILE.replace("BODY", f'{{"long": {sign}len(answer)}}')) for sign in ("", "-"))
-    assert long.name == short.name
-
-    async def run() -> list[float]:
-        scorer = Scorer(2)
-        try:
-            return [(await scorer.score(problem, ["ab"]))[0][0].fitness for problem in (long, short)]
-        finally:
-            scorer.close()
-
-    assert asyncio.run(run()) == [2.0, -2.0]
-
-
-def test_it_must_be_said_to_be_trusted(scorer):
-    problem = scorer(FILE.replace("BODY", GOOD).replace("isolated = False", ""))
-    assert problem.fault is not None and "isolated = False" in str(problem.fault)
 
 
 PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"

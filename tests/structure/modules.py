@@ -52,12 +52,21 @@ def calls_of(names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
                 yield path, node.lineno
 
 
-def public_classes() -> Iterator[tuple[str, str]]:
-    """(name, path) of every class at the top of a module whose name has no leading underscore."""
+def public_names() -> Iterator[tuple[str, str]]:
+    """(name, path) of every function, class and constant that the top of a module defines, without those with a leading
+    underscore."""
     for path, tree in trees().items():
         for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                yield node.name, path
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    names = [name]
+                case ast.Assign(targets=targets):
+                    names = [target.id for target in targets if isinstance(target, ast.Name)]
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    names = [name]
+                case _:
+                    continue
+            yield from ((name, path) for name in names if not name.startswith("_"))
 
 
 def yields_within_reads() -> Iterator[tuple[str, int]]:

@@ -36,15 +36,11 @@ DOCSTRING_HABITS = {
     r"\bsomebody\b|\bwhoever\b": "a user, a process: name it",
     r"\bso many\b": "this many, that many",
 }
-ROOMS = (
-    "vpo/chain", "vpo/hf", "vpo/languages", "islands/population", "islands/db",
-    "evo/api", "evo/checks", "evo/config", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
-    "evo/cli", "evo/cluster", "evo/comparison", "evo/monitor", "evo/pipelines", "evo/report",
-    "evo/runs", "evo/stats", "evo/training", "evo/tui", "vpo/training",
-    "problems/custom", "problems/maze", "problems/openevolve", "evo/plugins/maths",
-    "evo/plugins/text_tasks", "problems", "vpo",
-)  # fmt: skip
-"""Folders whose docstrings are plain, without their subfolders."""
+TO_MEND = (
+    *("problems/programs/", "problems/sandbox/", "problems/shims/", "vpo/policies/", "vpo/servers/", "evo/progress/"),
+    *("evo/errors.py", "evo/values.py"),
+)
+"""Paths whose docstrings were never read for habits; each that is mended leaves."""
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -106,10 +102,8 @@ def test_messages_are_plain():
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """(place, text) of every docstring in ROOMS, those of constants included."""
+    """(place, text) of every docstring of the packages, those of constants included."""
     for path, tree in trees().items():
-        if path.rpartition("/")[0] not in ROOMS:
-            continue
         for node in ast.walk(tree):
             match node:
                 case ast.Expr(value=ast.Constant(value=str(text))):
@@ -120,4 +114,6 @@ def test_docstrings_are_plain():
     texts = list(docstrings())
     assert len(texts) > 1500
     faults = [f"{place}: {fault}" for place, text in texts for fault in habits_in(text, HABITS | DOCSTRING_HABITS)]
-    assert not faults, "\n".join(faults)
+    left = {path for path in TO_MEND if any(fault.startswith(path) for fault in faults)}
+    assert left == set(TO_MEND), "mended: take it from TO_MEND"
+    assert not [fault for fault in faults if not fault.startswith(TO_MEND)], "\n".join(faults)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from modules import ROOT, trees
 
-PAINTERS = ("evo/tui/", "evo/report/", "evo/cli/")
+PAINTERS = ("evo/tui/", "evo/report/", "evo/ui/", "evo/cli/")
 REWARDS = ("fitness", "best_fitness", "rewards")
 """Attributes of stored answers and problems that are of selection."""
 TURNED = {"value_of", "target_value", "describe_best_known", "verify_best", "Value", "max"}
@@ -43,8 +43,8 @@ def test_views_write_no_reward():
         for node in uses_of_rewards(tree)
     }
     assert found == set()
-    templates = list((ROOT / "evo/report/templates").glob("*.jinja"))
-    assert len(templates) > 3
+    templates = [file for folder in ("evo/report", "evo/ui") for file in (ROOT / folder / "templates").glob("*.jinja")]
+    assert len(templates) > 5
     assert [file.name for file in templates if any(f".{name}" in file.read_text("utf-8") for name in REWARDS)] == []
 
 

@@ -118,22 +118,22 @@ def search(
 def state(population: Population) -> dict:
     """Everything of a population that a later choice could depend on."""
     islands = range(population.config.islands)
-    memory = population._memory
+    memory = population._archipelago
     return deepcopy(
         {
             "members": [population.members(i) for i in islands],
-            "order": [list(memory.archipelago.islands[i].members) for i in islands],
+            "order": [list(memory.islands[i].members) for i in islands],
             "cells": [population.cells(i) for i in islands],
-            "migrants": [sorted(memory.archipelago.islands[i].migrants) for i in islands],
-            "visits": [memory.archipelago.islands[i]._visits for i in islands],
-            "hall": sorted(memory.archipelago.hall._all),
-            "hall order": [list(bag) for bag in memory.archipelago.hall._of_island],
+            "migrants": [sorted(memory.islands[i].migrants) for i in islands],
+            "visits": [memory.islands[i]._visits for i in islands],
+            "hall": sorted(memory.hall._all),
+            "hall order": [list(bag) for bag in memory.hall._of_island],
             "ranges": (memory.space.low, memory.space.high),
             "references": memory.space._references.tolist(),
-            "last migration": memory.archipelago.last_migration,
+            "last migration": memory.last_migration,
             "best": population.best,
             "sequence": population.sequence,
-            "generations": [island.generation for island in memory.archipelago.islands],
+            "generations": [island.generation for island in memory.islands],
         }
     )
 

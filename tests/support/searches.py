@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from evo.search.stop import INTERRUPTED
+from evo.search.stop import INTERRUPT
 
 
 def run_search(
@@ -28,9 +28,9 @@ def run_search(
         def committed(group: object) -> None:
             opened.groups.append(group)
             if len(opened.groups) == stop_after:
-                opened.search.core.stop(INTERRUPTED)
+                opened.search.core.stop(INTERRUPT)
             if len(opened.groups) == interrupt_after:
-                opened.search.interrupt(INTERRUPTED)
+                opened.search.interrupt(INTERRUPT)
 
         opened.search.on_commit = committed
         change(opened)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.torch import load_file
 
-from evo.search.stop import INTERRUPTED
+from evo.search.stop import INTERRUPT
 from problems.contract import Score
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
@@ -25,12 +25,12 @@ def trained(training, stop_after=None):
             async def counted():
                 await step()
                 if training.status.step == stop_after:
-                    training.stop(INTERRUPTED)
+                    training.stop(INTERRUPT)
 
             training._step = counted
         try:
             stop = await training.train()
-            if stop != INTERRUPTED:
+            if stop != INTERRUPT:
                 training.finish()
             return str(stop)
         finally:

@@ -25,7 +25,7 @@ TESTS = Path(__file__).parent.parent
 
 
 class VllmServer(CompletionServer):
-    """adapters: those that are loaded, by name; slept: how often it slept.
+    """adapters: those that are loaded, by name.
 
     updates: whether it was started to take adapters; most_rank: of an adapter
     """
@@ -34,7 +34,6 @@ class VllmServer(CompletionServer):
         self.updates, self.most_rank = updates, most_rank
         self.base: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self.adapters: dict[str, Any] = {}
-        self.slept = 0
         super().__init__(**{"context": 512, **manners})
 
     def models(self) -> list[str]:
@@ -50,9 +49,6 @@ class VllmServer(CompletionServer):
         with self.lock, torch.inference_mode():
             if not self.allowed(handler):
                 return 401, {"error": {"message": "Unauthorized"}}
-            if handler.path in ("/sleep?level=1", "/wake_up"):
-                self.slept += handler.path.startswith("/sleep")
-                return 200, {}
             if handler.path.endswith("_lora_adapter") and self.updates:
                 return self.change(handler.path, body)
             if body.get("model") not in self.models():

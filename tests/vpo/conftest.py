@@ -124,13 +124,12 @@ def vllm_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["stub", "vllm"])
-def any_vllm(request: pytest.FixtureRequest) -> str:
-    """vLLM as a child: that of tests/support, and the real one where it is installed. Options that only it takes."""
+def any_vllm(request: pytest.FixtureRequest) -> None:
+    """vLLM as a child: that of tests/support, and the real one where it is installed."""
     if request.param == "stub":
         request.getfixturevalue("vllm_program")
-        return "&sleep=on"
-    need_vllm()
-    return ""
+    else:
+        need_vllm()
 
 
 MODELS = ("llama", "qwen2", "mistral")

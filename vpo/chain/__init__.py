@@ -6,8 +6,7 @@ nothing is guessed, and `Chain.error` names whatever is left out.
 """
 
 from vpo.chain.parsing import Chain, parse
-from vpo.chain.wording import instructions
-from vpo.chain.writing import write_chain, write_edits
+from vpo.chain.wording import instructions, write_chain, write_edits
 from vpo.policies.prompt_formats import default_max_tokens
 
 __all__ = ["Chain", "default_max_tokens", "instructions", "parse", "write_chain", "write_edits"]

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from problems.identity import identity
 from problems.maze.board import UnreadableRoute, parse_moves
 from vpo.chain.edits import EditFault, apply_edits, has_edits
-from vpo.chain.programs import MOST_FENCES, read_programs
-from vpo.chain.thoughts import spoken
+from vpo.chain.programs import MOST_FENCES, find_programs
 from vpo.chain.wording import check_request
 from vpo.languages.contract import open_dialect
 from vpo.policies.prompt_formats import is_token_format
 
-MOST_CHARACTERS = 65_536
+LONGEST_TEXT = 65_536
 """A longer text, its thinking aside, is not read: some 16,000 tokens, far beyond the limits that rollouts have."""
 
 _FAMILIES = {
@@ -51,7 +50,7 @@ def parse(
     truncated: bool = False,
 ) -> Chain:
     """The answers in a policy's text. Never raises on the text, and reads it in bounded time: a text of more than
-    MOST_CHARACTERS is an error as a whole.
+    LONGEST_TEXT is an error as a whole.
 
     answers: m, the number requested
     prompt_format: the policy's; token languages are read by vpo.languages
@@ -66,8 +65,8 @@ def parse(
     if not in_tokens:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         text, complaint = spoken(text, tags=answer_format != "tagged")  # which may have its thoughts as a field
-    if len(text) > MOST_CHARACTERS:
-        return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
+    if len(text) > LONGEST_TEXT:
+        return Chain((), f"{len(text)} characters written where at most {LONGEST_TEXT} are read; write less")
     if in_tokens:
         dialect = open_dialect(prompt_format)
         texts = dialect.read(text, prompt)
@@ -80,7 +79,7 @@ def parse(
             return Chain((), str(fault))
         return Chain((edited,), f"left out {'; '.join(left_out)}" if left_out else None)
     elif answer_format == "python":
-        texts, missing = read_programs(text, answers)
+        texts, missing = find_programs(text, answers)
     else:
         read = {"route": _routes, "tagged": _responses}.get(answer_format, _texts)
         texts, missing = read(text, answers, truncated)
@@ -215,3 +214,65 @@ def _distinct(candidates: list[str], complaint: str, answer_format: str, answers
         reasons = reasons or ["it wrote no more"]
         return Chain(tuple(kept.values()), f"{len(kept)} of {answers} answers found: {'; '.join(reasons)}")
     return Chain((), "; ".join(reasons) or "no answer in it")
+
+
+_NEVER_ENDED, _ALONE = "the thinking never ended", "it holds thoughts only"
+
+_CHANNEL = re.compile(
+    r"<\|channel\|>\s*+(?P<name>\w++)[^<]*+(?:<\|constrain\|>[^<]*+)?<\|message\|>"
+    r"|<\|(?P<end>end|return|call)\|>|<\|start\|>\w*+",
+)
+_SPOKEN_CHANNELS = ("final", None)
+_STRIPPED_FINAL = "assistantfinal"
+_THOUGHT = re.compile(
+    r"<\|channel>thought\b|(?-i:\[THINK\])|(?P<bare_end><channel\|>|(?-i:\[/THINK\]))"
+    r"|(?:<\|?|◁)(?P<end>/|end_(?:of_)?)?(?:begin_(?:of_)?|start_(?:of_)?)?(?:\w++:)?"
+    r"(?:think(?:ing)?|(?<=_)thought)(?:\|?>|▷)",
+    re.IGNORECASE,
+)
+_AT_THE_BEGINNING = re.compile(r"\s*+<(thoughts?|reasoning|analysis|reflection|scratchpad)>", re.IGNORECASE)
+
+
+def spoken(text: str, *, tags: bool = True) -> tuple[str, str]:
+    """(the text without its thoughts, a complaint if nothing else is in it or the thinking never ended).
+
+    tags: False keeps the thoughts in tags, where these are a field of the answer
+    """
+    rest, ended = _final_channel(text)
+    if tags and ended:
+        begun = _AT_THE_BEGINNING.match(rest)
+        closing = begun and re.search(f"</{begun[1]}>", rest, re.IGNORECASE)
+        if closing:
+            rest = rest[closing.end() :]
+        rest, ended = _outside_tags(rest)
+    if not ended:
+        return rest, _NEVER_ENDED
+    return rest, _ALONE if rest is not text and not rest.strip() and text.strip() else ""
+
+
+def _final_channel(text: str) -> tuple[str, bool]:
+    """(what is in harmony's final channel or in none, whether the last message of another channel ended)."""
+    if "<|channel|>" not in text:
+        at = text.rfind(_STRIPPED_FINAL)
+        return (text, True) if at < 0 else (text[at + len(_STRIPPED_FINAL) :], True)
+    kept, channel, begin = list[str](), None, 0
+    for mark in _CHANNEL.finditer(text):
+        if channel in _SPOKEN_CHANNELS:
+            kept.append(text[begin : mark.start()])
+        channel, begin = mark["name"], mark.end()
+    if channel in _SPOKEN_CHANNELS:
+        kept.append(text[begin:])
+    return "".join(kept), channel in _SPOKEN_CHANNELS
+
+
+def _outside_tags(text: str) -> tuple[str, bool]:
+    """(the text outside of thinking tags, whether the last one was closed)."""
+    kept, begin, thinking = list[str](), 0, False
+    for mark in _THOUGHT.finditer(text):
+        if mark["end"] or mark["bare_end"]:  # an end without a beginning: the template opened it inside the prompt
+            kept, thinking = (kept if thinking else []), False
+            begin = mark.end()
+        elif not thinking:
+            kept.append(text[begin : mark.start()])
+            thinking = True
+    return "".join(kept if thinking else [*kept, text[begin:]]), not thinking

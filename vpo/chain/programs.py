@@ -37,7 +37,7 @@ _CODE_START = re.compile(r"(?m)^(?:async def |def |class |import \w|from [\w.]++
 _DEFINED = re.compile(r"(?m)^(?:async[ \t]++)?(?:def|class)[ \t]++(\w++)")
 
 
-def read_programs(text: str, answers: int) -> tuple[list[str], str]:
+def find_programs(text: str, answers: int) -> tuple[list[str], str]:
     """The Python programs in `text`, in order, and why others were left out ("" if none were).
 
     A closed block counts even if it is not valid Python: that is a fault of the answer, and its score shows it. If the

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from difflib import SequenceMatcher
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
@@ -70,3 +72,32 @@ def check_request(answer_format: str, answers: int, diff: bool) -> None:
         raise ValueError("diff mode writes one answer per rollout; ask for answers=1 or for full rewrites")
     if diff and answer_format == "route":
         raise ValueError("diff mode edits programs and texts; a route is always written whole")
+
+
+_CONTEXT = 3
+"""Context lines before a change in a SEARCH part; more if they occur elsewhere too."""
+
+
+def write_chain(answers: Sequence[str], answer_format: str) -> str:
+    """The reply that holds these answers, in the layout of the request (vpo.chain.wording)."""
+    if answer_format == "python":
+        return "\n\n".join(f"```python\n{answer.strip(chr(10))}\n```" for answer in answers)
+    if answer_format == "tagged" and len(answers) == 1:
+        return answers[0]
+    tag = {"route": "route", "tagged": "response"}.get(answer_format, "answer")
+    within = "" if tag == "route" else "\n"
+    return "\n".join(
+        f"<{tag}_{number}>{within}{answer}{within}</{tag}_{number}>" for number, answer in enumerate(answers, 1)
+    )
+
+
+def write_edits(parent: str, child: str) -> str:
+    """SEARCH/REPLACE blocks that make `parent` into `child`, one for each stretch of changed lines."""
+    old, new = parent.split("\n"), child.split("\n")
+    blocks: list[str] = []
+    groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT)
+    for group in groups:
+        first, last = group[0], group[-1]
+        search, replacement = old[first[1] : last[2]], new[first[3] : last[4]]
+        blocks.append("\n".join(["<<<<<<< SEARCH", *search, "=======", *replacement, ">>>>>>> REPLACE"]))
+    return "\n\n".join(blocks)

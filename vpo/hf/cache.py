@@ -7,37 +7,13 @@ into spare room and hands out views.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 _SPARE_COLUMNS = 64
 """Room of new buffers, in addition to what is in use."""
-
-
-@dataclass(frozen=True, eq=False)
-class ComputedPrompts:
-    """Prompts that went through the model, each once.
-
-    cache: their keys and values; real: (prompts, columns) bool, which of its columns are tokens
-    row: (rows,) the prompt of each row; logits: (rows, vocabulary) of its first token
-    """
-
-    cache: Any
-    real: torch.Tensor
-    row: torch.Tensor
-    logits: torch.Tensor
-
-
-class DecodedRows(NamedTuple):
-    """tokens (rows, T) int64 and their logprobs (rows, T), nats; length (rows,) of each; stopped (rows,) bool"""
-
-    tokens: torch.Tensor
-    logprobs: torch.Tensor
-    length: torch.Tensor
-    stopped: torch.Tensor
 
 
 class InPlaceLayer(DynamicLayer):

@@ -1,18 +1,17 @@
-"""How a model is to be decoded, found by running it: architectures differ in the state that they keep of a text.
+"""Whether a model can be decoded here, found by running it: architectures differ in the state that they keep of a text.
 
-`find_decoding` runs two prompts of unequal length with two rows each through the shared engine, and each row alone
-through a plain forward pass. Where the log-probabilities differ by more than rounding, the model's own `generate`
-decodes, if that agrees. Nothing is known by a model's name.
+`try_decoding` runs two prompts of unequal length with two rows each through the engine, and each row alone through a
+plain forward pass. A model whose log-probabilities differ by more than rounding is refused. Nothing is known by a
+model's name.
 """
 
 from __future__ import annotations
 
 import contextlib
-import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +19,11 @@ import torch
 
 from problems.contract import BadAddress
 from vpo.hf.cache import accepted, free_memory, leaving_order, state_bytes
-from vpo.hf.plain_rows import generate_rows
-from vpo.hf.shared_rows import SharedRows, compute_prompts
+from vpo.hf.rows import SharedRows, compute_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-State = Literal["shared", "own", "none"]
-"""What rows begin with: a copy of their prompt's state, nothing but the state that `generate` makes, or no state."""
 _LENGTHS, _STEPS = (5, 29), 6
 """Tokens of the prompts, and of the rows. No size of a model is 29 (see state_bytes)."""
 _EXACT, _ALMOST, _ROUNDED = 2e-4, 1e-2, 0.3
@@ -37,12 +33,10 @@ where a model samples in 16 bits, which hide it; in 16 bits."""
 
 @dataclass(frozen=True)
 class Decoding:
-    """state: see State; reason: why it is not shared, one line
-    tolerance: nats that rounding explains, within in_float32
-    bytes_a_token, bytes_a_row: of a row's state, 0 where it was not measured"""
+    """tolerance: nats that rounding explains, within in_float32
+    bytes_a_token, bytes_a_row: of a row's state
+    """
 
-    state: State
-    reason: str
     tolerance: float
     bytes_a_token: float
     bytes_a_row: float
@@ -52,10 +46,10 @@ _found: weakref.WeakKeyDictionary[torch.nn.Module, Decoding] = weakref.WeakKeyDi
 _found_by_config: dict[tuple[str, ...], Decoding] = {}
 
 
-def find_decoding(model: PreTrainedModel) -> Decoding:
-    """How to decode a model; tried once for all models of one configuration, and reported once if it is slow.
+def try_decoding(model: PreTrainedModel) -> Decoding:
+    """What a trial of the model found; tried once for all models of one configuration.
 
-    Raises BadAddress, one line, if no way gives the log-probabilities of a plain forward pass.
+    Raises BadAddress, one line, if the engine does not give the log-probabilities of a plain forward pass.
     """
     if (known := _found.get(model)) is not None:
         return known
@@ -63,12 +57,7 @@ def find_decoding(model: PreTrainedModel) -> Decoding:
     if kind not in _found_by_config:
         least = _EXACT if model.dtype == torch.float32 else _ALMOST
         with in_float32(model), torch.no_grad():
-            decoding = _found_by_config[kind] = _try_out(model, least)
-        if decoding.state != "shared":
-            how = "each token computes the whole text again"
-            if decoding.state == "own":
-                how = "one prompt after the other, each computed once a rollout"
-            warnings.warn(f"{model.name_or_path} samples slowly, {how}: {decoding.reason}", stacklevel=2)
+            _found_by_config[kind] = _try_out(model, least)
     decoding = _found[model] = _found_by_config[kind]
     return decoding
 
@@ -80,20 +69,17 @@ def _try_out(model: PreTrainedModel, least: float) -> Decoding:
         raise
     except Exception as error:  # a foreign model can do anything
         raise refusal(model.name_or_path, f"its forward pass fails, {_one_line(error)}") from error
-    reason = ""
-    for state, run in trial.ways.items():
-        try:
-            wrong, most = trial.wrong(run())
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:
-            reason = reason or _one_line(error)
-            continue
-        # where rounding flips a choice of experts, recomputing the text does not agree with itself either
-        if not wrong or wrong <= 4 * trial.wrong(trial.ways["none"]())[0]:
-            return Decoding(state, reason, trial.tolerance, *trial.bytes)
-        reason = reason or f"with a shared prompt log-probabilities are off by {most:.2g}"
-    raise refusal(model.name_or_path, reason)
+    try:
+        wrong, most = trial.wrong(trial.shared())
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        reason = f"its state cannot be copied from a prompt to several rollouts, {_one_line(error)}"
+        raise refusal(model.name_or_path, reason) from error
+    # where rounding flips a choice of experts, recomputing the text does not agree with itself either
+    if wrong and wrong > 4 * trial.wrong(trial.recomputed())[0]:
+        raise refusal(model.name_or_path, f"with a shared prompt log-probabilities are off by {most:.2g}")
+    return Decoding(trial.tolerance, *trial.bytes)
 
 
 def _one_line(error: Exception) -> str:
@@ -108,8 +94,7 @@ def refusal(name: str | None, reason: str) -> BadAddress:
 class _Trial:
     """Two prompts, two rows of each, and their log-probabilities by a plain forward pass.
 
-    ways: by state, from the fastest on, what gives the logits (rows, steps, vocabulary)
-    bytes: that a token and a row take, once the shared way ran
+    bytes: that a token and a row take, once `shared` ran
     tolerance: nats that rounding explains
     Raises BadAddress if a token changes what is before it.
     """
@@ -128,11 +113,6 @@ class _Trial:
         if self.wrong(later)[0] > later[..., 0].numel() / 4:
             reason = "a token changes the probabilities of those before it, as in an encoder: it is no causal model"
             raise refusal(model.name_or_path, f"{type(model).__name__}: {reason}")
-        self.ways: dict[State, Callable[[], torch.Tensor]] = {
-            "shared": self._shared,
-            "own": lambda: self._generated(cached=True),
-            "none": lambda: self._generated(cached=False),
-        }
 
     def wrong(self, logits: torch.Tensor) -> tuple[int, float]:
         """How many of the distributions are not those of a plain pass, and the largest difference, in nats."""
@@ -151,7 +131,8 @@ class _Trial:
         logits: torch.Tensor = self._model(input_ids=ids, **accepted(self._model, use_cache=False)).logits
         return logits[:, -_STEPS - 1 : -1]
 
-    def _shared(self) -> torch.Tensor:
+    def shared(self) -> torch.Tensor:
+        """(rows, steps, vocabulary) by the engine."""
         model, tokens = self._model, self._tokens
         computed = compute_prompts(model, self._prompts, self._row, 0)
         self.bytes = state_bytes(computed.cache, len(_LENGTHS), max(_LENGTHS))
@@ -166,17 +147,14 @@ class _Trial:
             rows.step(tokens[place, step])
         return logits
 
-    def _generated(self, *, cached: bool) -> torch.Tensor:
+    def recomputed(self) -> torch.Tensor:
+        """The same, with the whole text computed again for each token."""
         logits = torch.empty_like(self._plain)
-        for number, prompt in enumerate(self._prompts):
-            own, seen = self._tokens[self._row == number], list[torch.Tensor]()
-
-            def take(logits: torch.Tensor, own: torch.Tensor = own, seen: list[torch.Tensor] = seen) -> torch.Tensor:
-                seen.append(logits)
-                return own[:, len(seen) - 1]
-
-            generate_rows(self._model, prompt, len(own), _STEPS, take, cached=cached)
-            logits[self._row == number] = torch.stack(seen, dim=1).to(logits.dtype)
+        for row, number in enumerate(self._row.tolist()):
+            ids = torch.from_numpy(self._prompts[number].astype(np.int64)).to(self._model.device)
+            for step in range(_STEPS):
+                seen = torch.cat([ids, self._tokens[row, :step]])[None]
+                logits[row, step] = self._model(input_ids=seen, **accepted(self._model, use_cache=False)).logits[0, -1]
         return logits
 
 

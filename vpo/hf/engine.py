@@ -2,8 +2,7 @@
 
 Rows of one call share a batch as far as memory allows, each with its own copy of its prompt's state. Rows that have
 ended leave the batch once there are enough of them, so stragglers decode in a small batch. What a row draws does not
-depend on its batch (vpo.hf.sampling). A model for which that is not right (vpo.hf.decoding) is decoded by its own
-`generate`, one prompt at a time.
+depend on its batch (vpo.hf.sampling).
 """
 
 from __future__ import annotations
@@ -16,12 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import ComputedPrompts, DecodedRows, leaving_order
-from vpo.hf.decoding import State, find_decoding
-from vpo.hf.plain_rows import generate_rows
+from vpo.hf.cache import leaving_order
+from vpo.hf.rows import SharedRows, compute_prompts
 from vpo.hf.sampling import check_finite, draw, uniforms
-from vpo.hf.shared_rows import SharedRows, compute_prompts
-from vpo.hf.static_decoding import StaticDecoder
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
 if TYPE_CHECKING:
@@ -95,45 +91,36 @@ def sample_rows(
     seed: int,
     params: SamplingParams,
     cancelled: Callable[[], bool] = lambda: False,
-    static: StaticDecoder | None = None,
 ) -> list[SampledTokens]:
     """The draws of each request, in order.
 
     cancelled: asked before every step
-    static: decodes the batches, until it fails at one, which this engine's loop then decodes as all others after it
     Raises Stopped once `cancelled` says so, FloatingPointError on logits that are not finite.
     """
     results: list[SampledTokens | None] = [None] * len(requests)
-    state = find_decoding(model).state
-    for batch in batches(requests, params, shared=state == "shared"):
-        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled, static, state)
+    for batch in batches(requests, params):
+        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled)
         for i, tokens in zip(batch, drawn, strict=True):
             results[i] = tokens
     return [result for result in results if result is not None]
 
 
-def batches(requests: Sequence[SampleRequest], params: SamplingParams, *, shared: bool = True) -> Iterator[list[int]]:
-    """Indices of the requests of each batch: long prompts together, groups unbroken if they fit.
-
-    shared: each prompt is computed once; else once a row, and a batch has one prompt
-    """
+def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterator[list[int]]:
+    """Indices of the requests of each batch: long prompts together, groups unbroken if they fit."""
     prompts = [request.prompt for request in requests]
     order = sorted(range(len(requests)), key=lambda i: -len(prompts[i]))  # stable: a group's requests stay together
     batch: list[int] = []
     begun: set[int] = set()  # prompts of the batch
     longest = columns = 0  # columns of the batch's prompts, longest first; columns of a row with its answer
     for i in order:
-        length, wanted = len(prompts[i]), len(prompts[i]) + requests[i].limit
+        wanted = len(prompts[i]) + requests[i].limit
         full = len(batch) >= params.rows or max(columns, wanted) * (len(batch) + 1) > params.cells
-        if shared:
-            crowded = id(prompts[i]) not in begun and longest * (len(begun) + 1) > params.prompt_cells
-        else:
-            crowded = id(prompts[i]) not in begun or length * (len(batch) + 1) > params.prompt_cells
+        crowded = id(prompts[i]) not in begun and longest * (len(begun) + 1) > params.prompt_cells
         if batch and (full or crowded):
             yield batch
             batch, begun, columns = [], set(), 0
         if not batch:
-            longest = length
+            longest = len(prompts[i])
         batch.append(i)
         begun.add(id(prompts[i]))
         columns = max(columns, wanted)
@@ -148,8 +135,6 @@ def _decode_batch(
     seed: int,
     params: SamplingParams,
     cancelled: Callable[[], bool],
-    static: StaticDecoder | None,
-    state: State,
 ) -> list[SampledTokens]:
     device, width = model.device, max(request.limit for request in requests)
     limit = torch.tensor([request.limit for request in requests], device=device)
@@ -158,63 +143,15 @@ def _decode_batch(
     distinct = {id(request.prompt): request.prompt for request in requests}
     numbers = {key: number for number, key in enumerate(distinct)}
     row = torch.tensor([numbers[id(request.prompt)] for request in requests], device=device)
-    prompts, found = list(distinct.values()), None
+    prompts, start = list(distinct.values()), grammar_of(named_prompt_format(model.config))
+    draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
 
-    def check() -> None:
+    rows = SharedRows(model, compute_prompts(model, prompts, row, params.pad))
+    for done in range(1, width + 1):
         if cancelled():
             raise Stopped
-
-    if static is not None and not static.refused:
-        sampling = params.temperature, params.top_p, params.stops
-        try:
-            found = static.decode(compute_prompts(model, prompts, row, params.pad), uniform, limit, sampling, check)
-        except (Stopped, FloatingPointError, torch.OutOfMemoryError):
-            static.release()
-            raise
-        except Exception as error:  # a foreign model can do anything that a graph cannot hold
-            static.refuse(error)
-    if found is None:
-        start = grammar_of(named_prompt_format(model.config))
-        draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
-        if state == "shared":
-            _decode_shared(model, compute_prompts(model, prompts, row, params.pad), draws, width, check)
-        else:
-            _decode_plain(model, prompts[0], draws, width, check, cached=state == "own")
-        found = draws.drawn
-    tokens, logprobs, length, stopped = found
-    ids, chosen, ends = tokens.to("cpu", torch.int32).numpy(), logprobs.cpu().numpy(), length.tolist()
-    return [
-        SampledTokens(ids[i, : ends[i]].copy(), chosen[i, : ends[i]].copy(), is_stopped)
-        for i, is_stopped in enumerate(stopped.tolist())
-    ]
-
-
-def _decode_plain(
-    model: PreTrainedModel,
-    prompt: npt.NDArray[np.int32],
-    draws: _Draws,
-    width: int,
-    check: Callable[[], None],
-    *,
-    cached: bool,
-) -> None:
-    def take(logits: torch.Tensor) -> torch.Tensor | None:
-        check()
-        drawn = draws.take(logits)
-        return drawn if draws.running() else None
-
-    generate_rows(model, prompt, len(draws.alive), width, take, cached=cached)
-
-
-def _decode_shared(
-    model: PreTrainedModel, computed: ComputedPrompts, draws: _Draws, width: int, check: Callable[[], None]
-) -> None:
-    """As StaticDecoder.decode, in buffers that grow."""
-    rows, every = SharedRows(model, computed), draws.every
-    for done in range(1, width + 1):
-        check()
         drawn = draws.take(rows.logits)
-        if done % every and done < width:
+        if done % draws.every and done < width:
             rows.step(drawn)
             continue
         left, count = draws.running(), len(draws.alive)
@@ -226,13 +163,13 @@ def _decode_shared(
             draws.keep(kept)
             drawn = drawn[kept]
         rows.step(drawn)
+    return draws.results()
 
 
 class _Draws:
     """What the rows of a batch have drawn.
 
-    drawn: by request; alive: (rows,) bool, which rows of the batch still run
-    every: steps between two looks at them
+    alive: (rows,) bool, which rows of the batch still run; every: steps between two looks at them
     """
 
     def __init__(
@@ -245,11 +182,11 @@ class _Draws:
         (count, width), device = uniform.shape, uniform.device
         self._uniform, self._limit, self._params, self._grammar = uniform, limit, params, grammar
         self._stops = torch.tensor(sorted(params.stops), dtype=torch.long, device=device)
-        tokens = torch.full((count, width), params.pad, dtype=torch.long, device=device)
-        stopped = torch.zeros(count, dtype=torch.bool, device=device)
-        self.drawn = DecodedRows(tokens, torch.zeros((count, width), device=device), torch.zeros_like(limit), stopped)
+        self._tokens = torch.full((count, width), params.pad, dtype=torch.long, device=device)
+        self._logprobs = torch.zeros((count, width), device=device)
+        self._length, self._stopped = torch.zeros_like(limit), torch.zeros(count, dtype=torch.bool, device=device)
         self._place = torch.arange(count, device=device)  # of the rows in the batch, whose request each is
-        self._step, self.alive = 0, ~stopped
+        self._step, self.alive = 0, ~self._stopped
         self.every = _LOOK_EVERY.get(device.type, 1)
 
     def take(self, logits: torch.Tensor) -> torch.Tensor:
@@ -261,10 +198,10 @@ class _Draws:
         tokens, values = draw(logits, uniform, params.temperature, params.top_p, checked=checked)
         if grammar is not None:
             grammar.advance(tokens)
-        self.drawn.tokens[place, step], self.drawn.logprobs[place, step] = tokens, values
-        self.drawn.length[place] += self.alive
+        self._tokens[place, step], self._logprobs[place, step] = tokens, values
+        self._length[place] += self.alive
         stopping = self.alive & torch.isin(tokens, self._stops)
-        self.drawn.stopped[place] |= stopping
+        self._stopped[place] |= stopping
         self._step = step + 1
         self.alive = self.alive & ~stopping & (self._step < self._limit[place])
         return tokens
@@ -272,7 +209,7 @@ class _Draws:
     def running(self) -> int:
         """How many rows still run. Raises FloatingPointError if their logits were not finite."""
         if self.every > 1:
-            check_finite(self.drawn.logprobs)
+            check_finite(self._logprobs)
         return int(self.alive.sum())
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -280,3 +217,11 @@ class _Draws:
         self._place, self.alive = self._place[rows], self.alive[rows]
         if self._grammar is not None:
             self._grammar.keep(rows)
+
+    def results(self) -> list[SampledTokens]:
+        """By request."""
+        ids, chosen = self._tokens.to("cpu", torch.int32).numpy(), self._logprobs.cpu().numpy()
+        ends = zip(self._length.tolist(), self._stopped.tolist(), strict=True)
+        return [
+            SampledTokens(ids[i, :end].copy(), chosen[i, :end].copy(), stopped) for i, (end, stopped) in enumerate(ends)
+        ]

@@ -1,4 +1,4 @@
-"""Any transformers model as a policy: a hub id, a directory, or the embedded checkpoint."""
+"""Any transformers model as a policy: a hub id, a directory, or the embedded checkpoint, and how it is loaded."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.cache import free_memory
-from vpo.hf.decoding import find_decoding
+from vpo.hf.cache import free_memory, leave_cudnn_attention
+from vpo.hf.decoding import refusal, try_decoding
 from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, sample_rows
 from vpo.hf.sampling import mask_forbidden
-from vpo.hf.static_decoding import static_decoder
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
+from vpo.languages.contract import DIALECT_KEY
+from vpo.policies.address import PolicyAddress, PolicySettings
+from vpo.policies.checkpoint import check_checkpoint, find_base, fingerprint, load_adapter, trained_format, without_bars
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, ResultT
 from vpo.policies.encoding import (
     context_of,
     decode_rollout,
     default_limit,
-    encode_prompt,
     end_tokens,
     grammar_of,
+    named_prompt_format,
     own_temperature,
     read_prompt_format,
     remaining_tokens,
+    tokenize_prompt,
 )
+from vpo.policies.prompt_formats import CHAT
 
 _SMALL = 20_000_000
 """Below this many parameters rows are so cheap that calls should be large."""
@@ -76,8 +82,7 @@ class TransformersPolicy(Policy):
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
-        self._decoding = find_decoding(model)
-        self._static = static_decoder(model)
+        self._decoding = try_decoding(model)
         # on a GPU memory alone decides
         self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < _SMALL else 256
 
@@ -106,9 +111,9 @@ class TransformersPolicy(Policy):
         if not self._closing.is_set():
             self._closing.set()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-            self.model = self._static = None  # type: ignore[assignment]  # a closed policy is not used again
+            self.model = None  # type: ignore[assignment]  # a closed policy is not used again
 
-    async def between(self, work: Callable[[], T]) -> T:
+    async def between(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` in the worker, so that it and sampling take turns."""
         if self._closing.is_set():
             raise PolicyUnavailable(f"{self.version} is closed")
@@ -130,14 +135,10 @@ class TransformersPolicy(Policy):
         await self.between(load)
         self.version = version
 
-    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities of these rollouts' tokens under the current sampling weights, in nats, by plain passes
         of the model in its sampling precision and with its sampling attention."""
-
-        def work() -> list[npt.NDArray[np.float32]]:
-            return [self._logprobs(rollout) for rollout in rollouts]
-
-        return [await self.between(work)]
+        return await self.between(lambda: [self._logprobs(rollout) for rollout in rollouts])
 
     @torch.inference_mode()
     def _logprobs(self, rollout: Rollout) -> npt.NDArray[np.float32]:
@@ -156,7 +157,7 @@ class TransformersPolicy(Policy):
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
-        return encode_prompt(self.tokenizer, self.prompt_format, prompt)
+        return tokenize_prompt(self.tokenizer, self.prompt_format, prompt)
 
     def _sample(
         self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
@@ -186,7 +187,7 @@ class TransformersPolicy(Policy):
                 self._prompt_cells(),
             )
             try:
-                return sample_rows(self.model, requests, seed, params, cancelled, self._static)
+                return sample_rows(self.model, requests, seed, params, cancelled)
             except FloatingPointError as error:
                 raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
             except RuntimeError as error:
@@ -240,3 +241,70 @@ def _is_memory(error: RuntimeError) -> bool:
 def _set_threads(threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
+
+
+def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
+    """The policy of a directory, a hub id, or an embedded checkpoint. Raises BadAddress in one line."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    cached = check_checkpoint(address)
+    (source, adapters), name = find_base(address), address.plain
+    device = _device(settings.device)
+    kind = _dtype(settings.dtype, device)
+    leave_cudnn_attention()
+    try:
+        with without_bars():
+            if AutoConfig.from_pretrained(source, local_files_only=cached).is_encoder_decoder:
+                raise refusal(name, "an encoder reads the prompt and another model writes, so it is no causal model")
+            tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
+            model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
+            form = address.common.format
+            if form is None and adapters and named_prompt_format(model.config) == CHAT:
+                form = trained_format(adapters[-1])
+            if form is not None:
+                setattr(model.config, DIALECT_KEY, form)  # checked with the address, or by the policy
+            # as an adapter that is trained on it names its base
+            model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
+            for adapter in adapters:
+                model = load_adapter(model, adapter)
+            model = torch.nn.Module.to(model, device)
+    except BadAddress:
+        raise
+    except torch.OutOfMemoryError as error:
+        raise PolicyUnavailable(f"policy {name!r} does not fit on {device}: {error}") from None
+    except Exception as error:  # a foreign checkpoint can make the library raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+    prints = [fingerprint(source, model.config), *(fingerprint(folder) for folder in adapters)]
+    return TransformersPolicy(
+        model,
+        tokenizer,
+        version=f"{name}@{'+'.join(prints)}",
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        max_tokens=settings.max_tokens,
+        batch=settings.batch,
+        threads=settings.threads,
+    )
+
+
+def _absolute(source: str) -> str:
+    """A directory's path from the root; a hub id as it is."""
+    return str(Path(source).resolve()) if Path(source).is_dir() else source
+
+
+def _device(name: str | None) -> torch.device:
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise BadAddress(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def _dtype(name: str | None, device: torch.device) -> torch.dtype:
+    if name is None:
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if name not in known:
+        raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
+    return known[name]

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-ENTRY_POINTS = "evo.dialects"
+DIALECT_ENTRY_POINTS = "evo.dialects"
 DIALECT_KEY = "evo_dialect"
 """Where a checkpoint's config.json names its prompt format."""
 EMBEDDED_PREFIX = "embedded:"
 PAD, UNKNOWN, STOP = SPECIAL = ("<pad>", "<unk>", "<eos>")
 PARENT = "par"
 """Opens the parent in a prompt."""
-MOST_ANSWERS = 5
+LONGEST_CHAIN = 5
 
-AnyProblem = TypeVar("AnyProblem", bound=Problem)
+_AnyProblem = TypeVar("_AnyProblem", bound=Problem)
 
 
 class AnswerGrammar(ABC):
@@ -119,9 +119,9 @@ class Dialect(Protocol):
 @cache
 def open_dialect(name: str) -> Dialect:
     """The token language of this prompt format. Raises BadAddress if nothing installed has it."""
-    point = find_entry_points(ENTRY_POINTS).get(name)
+    point = find_entry_points(DIALECT_ENTRY_POINTS).get(name)
     if point is None:
-        raise BadAddress(f"the token language {name!r} is not installed (entry points {ENTRY_POINTS})")
+        raise BadAddress(f"the token language {name!r} is not installed (entry points {DIALECT_ENTRY_POINTS})")
     dialect: Dialect = load_entry_point(point, f"dialect {name!r}")
     return dialect
 
@@ -129,7 +129,7 @@ def open_dialect(name: str) -> Dialect:
 @cache
 def dialect_names() -> frozenset[str]:
     """Every installed language, by the name of its prompt format. Cached: rollouts are parsed by the thousand."""
-    return frozenset(find_entry_points(ENTRY_POINTS))
+    return frozenset(find_entry_points(DIALECT_ENTRY_POINTS))
 
 
 def all_dialects() -> dict[str, Dialect]:
@@ -169,7 +169,7 @@ def dialect_of(folder: str | Path) -> str:
         raise BadAddress(f"{path} cannot be read as a model's configuration: {error}") from None
 
 
-def require(problem: Problem, kind: type[AnyProblem], dialect: Dialect) -> AnyProblem:
+def require(problem: Problem, kind: type[_AnyProblem], dialect: Dialect) -> _AnyProblem:
     """The problem, if it is of the kind that a language is about. Raises ValueError."""
     if not isinstance(problem, kind):
         raise ValueError(f"{problem.name}: {dialect.name} is about {dialect.speaks_of}")

@@ -21,7 +21,7 @@ import torch
 
 from problems.maze.board import END, MOVES, SIZE, START, WALL, beside
 from problems.maze.generator import LARGE_SIZE
-from vpo.languages.contract import MOST_ANSWERS, STOP, AnswerGrammar
+from vpo.languages.contract import LONGEST_CHAIN, STOP, AnswerGrammar
 from vpo.languages.maze_words import (
     BUDGETS,
     COPY,
@@ -35,12 +35,12 @@ from vpo.languages.maze_words import (
     vocabulary,
 )
 
-Array = npt.NDArray[np.int16]
+_Array = npt.NDArray[np.int16]
 
 _WORDS = vocabulary(EDIT_DIALECT)
 """The longest of the vocabularies; the others are its beginning."""
 _ID = {word: number for number, word in enumerate(_WORDS)}
-_REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
+_REQUESTS = {f"m{answers}": answers for answers in range(1, LONGEST_CHAIN + 1)}
 _BOARDS = (SIZE, LARGE_SIZE)
 _CELLS = _BOARDS[-1] ** 2
 _FAR = 1_000
@@ -78,7 +78,7 @@ def _beside(size: int) -> npt.NDArray[np.int64]:
     return table
 
 
-def _read(words: Sequence[str]) -> tuple[Array, Array, Array, Array, Array]:
+def _read(words: Sequence[str]) -> tuple[_Array, _Array, _Array, _Array, _Array]:
     """What a prompt shows. words: to its number of answers
 
     facts (8,): the place of its size in _BOARDS, the word that opens an answer, S, E, the budget, the steps of the
@@ -133,7 +133,7 @@ class MazeGrammar(AnswerGrammar):
     """
 
     def __init__(self, words: int, prompts: Sequence[npt.NDArray[np.int32]], row: torch.Tensor) -> None:
-        tables: list[tuple[Array, ...]] = []
+        tables: list[tuple[_Array, ...]] = []
         states: list[list[int]] = []
         for ids in prompts:
             written = [_WORDS[number] for number in ids]
@@ -208,7 +208,7 @@ class MazeGrammar(AnswerGrammar):
 
 
 @cache
-def _nothing() -> tuple[Array, Array, Array, Array, Array]:
+def _nothing() -> tuple[_Array, _Array, _Array, _Array, _Array]:
     """What a text shows that is no prompt of the language."""
     shapes = ((8,), (_CELLS, len(MOVES)), (MOST_NEW + 1, _CELLS), (_CELLS,), (len(COUNTED) + 1,))
     facts, ways, need, first, route = (np.zeros(shape, dtype=np.int16) for shape in shapes)

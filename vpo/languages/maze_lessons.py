@@ -40,7 +40,7 @@ NEW_BEGINNING, NEW_END = 0.15, 0.35
 SHORT = 6
 DIRECT = 0.25
 """Share of the new middles that take the shortest way, as a shortcut does, rather than pass a way-point."""
-TRIES = 30
+_TRIES = 30
 """Edits tried until one fits the budget."""
 NOISE = 0.02
 """Chance, per step, of a needless step aside and back."""
@@ -124,7 +124,7 @@ class Lessons:
         if self._dialect == EDIT_DIALECT:
             chain = [word for _ in range(answers) for word in self._edited(planner, parent)]
             return Lesson(prompt, [*chain, STOP])
-        routes = [self._noisy(planner, mutate(planner, parent, rng)) for _ in range(answers)]
+        routes = [self._noisy(planner, mutate_route(planner, parent, rng)) for _ in range(answers)]
         return Lesson(prompt, encode_chain(routes, maze.size))
 
     def _edited(self, planner: Planner, parent: list[int]) -> list[str]:
@@ -145,7 +145,7 @@ class Lessons:
         return noisy
 
 
-def mutate(planner: Planner, parent: list[int], rng: random.Random) -> list[int]:
+def mutate_route(planner: Planner, parent: list[int], rng: random.Random) -> list[int]:
     """The cells of a route derived from `parent`: its beginning with a new end, or a new middle between its
     beginning and its end, or (one in five) a route without it."""
     maze: Maze = planner.maze
@@ -171,7 +171,7 @@ def edit(planner: Planner, parent: list[int], rng: random.Random, most_new: int 
     """A random edit of `parent`, by way of at most one random cell: a new beginning, a new end, or a new middle.
 
     most_new: new steps that the edit of a parent that reaches E may have; None = any number
-    None if TRIES of them were over the budget or that bound. A parent that does not reach E within the budget gets
+    None if _TRIES of them were over the budget or that bound. A parent that does not reach E within the budget gets
     a new end.
     """
     maze = planner.maze
@@ -179,7 +179,7 @@ def edit(planner: Planner, parent: list[int], rng: random.Random, most_new: int 
     walked = parent[:-1] if whole else parent
     places = range(len(walked))
     ends = [i for i in range(1, len(walked)) if walked[i] not in walked[:i]]
-    for _ in range(TRIES):
+    for _ in range(_TRIES):
         kind = rng.random()
         start, end = 0, None
         if not whole or kind < NEW_END:
@@ -209,7 +209,7 @@ _BUDGET = re.compile(r"You have (\d+) steps")
 
 
 def classic(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
-    """The generator of scripted:classic (vpo.policies.generators): `answers` move lists, edits of the parent if the
+    """The generator of scripted:classic (vpo.policies.scripted): `answers` move lists, edits of the parent if the
     prompt shows one, else a planner's routes. Raises PolicyUnavailable for a prompt without a maze."""
     rng = random.Random(bits)
     rows, budget = _ROW.findall(prompt.user), _BUDGET.search(prompt.user)

@@ -55,10 +55,10 @@ from problems.maze.board import (
     simulate,
 )
 from problems.maze.generator import LARGE_SIZE
-from vpo.languages.contract import MOST_ANSWERS, PARENT, SPECIAL, STOP
+from vpo.languages.contract import LONGEST_CHAIN, PARENT, SPECIAL, STOP
 
 DIALECT, EDIT_DIALECT = "maze-compact", "maze-edit"
-SIZES: Mapping[str, tuple[int, ...]] = {DIALECT: (SIZE,), EDIT_DIALECT: (SIZE, LARGE_SIZE)}
+BOARD_SIZES: Mapping[str, tuple[int, ...]] = {DIALECT: (SIZE,), EDIT_DIALECT: (SIZE, LARGE_SIZE)}
 """Per language, the sizes of the boards that it has words for."""
 REACHED, FAILED = "ok", "fail"
 COPY, REST = "k", "="
@@ -117,7 +117,7 @@ def vocabulary(dialect: str = DIALECT) -> tuple[str, ...]:
         *(role + small.names[corner] for role in _ON_CORNERS for corner in small.corners),
         *("^" + move for move in MOVES),
         *(f"t{budget}" for budget in BUDGETS),
-        *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),
+        *(f"m{answers}" for answers in range(1, LONGEST_CHAIN + 1)),
         *(COUNTS[tile] + str(count) for tile in (GOLD, DIAMOND, LAVA) for count in range(MOST_ITEMS + 1)),
         PARENT,
         REACHED,
@@ -144,7 +144,7 @@ def size_of(prompt: str) -> int:
     """The size of the board in a prompt, from its words for S and E; SIZE if it shows none."""
     corners = [word[1:] for word in prompt.split()[:2] if word[:1] in (START, END)]
     far = max((_DIGITS.find(digit) for name in corners for digit in name), default=0)
-    return far + 1 if far + 1 in SIZES[EDIT_DIALECT] else SIZE
+    return far + 1 if far + 1 in BOARD_SIZES[EDIT_DIALECT] else SIZE
 
 
 def most_tokens(answers: int) -> int:
@@ -165,15 +165,15 @@ def encode_prompt(
     """The prompt for `answers` routes, as a token string.
 
     parent: a move list (letters of MOVES); without it the prompt shows no parent
-    Raises ValueError for a board outside the language (of a size not in SIZES, S or E off the corners) and for a number
-    of answers outside 1..5.
+    Raises ValueError for a board outside the language (of a size not in BOARD_SIZES, S or E off the corners) and for a
+    number of answers outside 1..5.
     """
-    sizes = SIZES[dialect]
+    sizes = BOARD_SIZES[dialect]
     if maze.size not in sizes or (dialect == DIALECT and maze.rules != PAPER) or not _cornered(maze):
         boards = " or ".join(f"{size}x{size}" for size in sizes)
         raise ValueError(f"the embedded policy reads {boards} boards with S and E in corners only")
-    if not 1 <= answers <= MOST_ANSWERS:
-        raise ValueError(f"the embedded policy writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
+    if not 1 <= answers <= LONGEST_CHAIN:
+        raise ValueError(f"the embedded policy writes 1 to {LONGEST_CHAIN} answers a chain, not {answers}")
     names, budget = grid_of(maze.size).names, min(max(maze.budget, BUDGETS[0]), BUDGETS[-1])
     words = [START + names[maze.start], END + names[maze.end], f"t{budget}"]
     words += [tile + names[cell] for cell, tile in enumerate(maze.tiles) if tile in _WRITTEN]

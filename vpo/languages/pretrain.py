@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from vpo.languages.contract import DIALECT_KEY, MOST_ANSWERS, PAD, STOP, UNKNOWN, open_dialect
+from vpo.languages.contract import DIALECT_KEY, LONGEST_CHAIN, PAD, STOP, UNKNOWN, open_dialect
 from vpo.languages.maze_lessons import LARGE_SHARE, Lesson, Lessons
-from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, SIZES, cell_of, vocabulary
+from vpo.languages.maze_words import BOARD_SIZES, DIALECT, EDIT_DIALECT, cell_of, vocabulary
 from vpo.training.checkpoint import save_checkpoint
 from vpo.training.config import Precision
-from vpo.training.optimizer import uses_bf16_autocast
+from vpo.training.model import uses_bf16_autocast
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -206,14 +206,14 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-        if dialect in SIZES:
-            _place_cells(model, words, SIZES[dialect][-1])
+        if dialect in BOARD_SIZES:
+            _place_cells(model, words, BOARD_SIZES[dialect][-1])
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,
         top_k=0,
         top_p=1.0,
-        max_new_tokens=open_dialect(dialect).most_tokens(MOST_ANSWERS),
+        max_new_tokens=open_dialect(dialect).most_tokens(LONGEST_CHAIN),
         pad_token_id=config.pad_token_id,
         eos_token_id=config.eos_token_id,
     )
@@ -247,7 +247,7 @@ def card(config: PretrainConfig, model: LlamaForCausalLM, history: Sequence[Pret
     """The checkpoint's README.md: what the policy is, its settings and its loss."""
     size = sum(p.numel() for p in model.parameters())
     settings = ", ".join(f"{name} {value}" for name, value in asdict(config).items())
-    boards = " and ".join(f"{size}x{size}" for size in SIZES[config.dialect])
+    boards = " and ".join(f"{size}x{size}" for size in BOARD_SIZES[config.dialect])
     edits = "or edits of the route that it is shown, " if config.dialect == EDIT_DIALECT else ""
     shown = [*history[: -1 : max(1, len(history) // 8)], history[-1]]
     curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
@@ -265,7 +265,7 @@ Made by `python -m vpo.languages.pretrain` with: {settings}.
 """
 
 
-def main(arguments: Sequence[str]) -> int:
+def pretrain_command(arguments: Sequence[str]) -> int:
     """The command line of this module; its exit code."""
     languages = {"maze": DIALECT, "maze-edit": EDIT_DIALECT}
     parser = argparse.ArgumentParser(prog="python -m vpo.languages.pretrain", description="Train a base policy.")
@@ -295,4 +295,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(pretrain_command(sys.argv[1:]))

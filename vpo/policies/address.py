@@ -27,12 +27,12 @@ from problems.contract import BadAddress
 from problems.entry_points import find_entry_points
 from vpo.languages.contract import checkpoint_path
 
-ENTRY_POINTS = "evo.policies"
+POLICY_ENTRY_POINTS = "evo.policies"
 TRANSFORMERS = "transformers"
 """The kind of an address without one."""
-BUILT_IN = {
-    "embedded": "vpo.hf.load:load_transformers",
-    TRANSFORMERS: "vpo.hf.load:load_transformers",
+LOADERS = {
+    "embedded": "vpo.hf.policy:load_transformers",
+    TRANSFORMERS: "vpo.hf.policy:load_transformers",
     "vllm": "vpo.servers.vllm:load_vllm",
     "openai": "vpo.servers.policy:load_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
@@ -96,7 +96,7 @@ def newest_checkpoint(folder: Path) -> Path:
 class PolicyAddress:
     """An address taken apart.
 
-    kind: one of BUILT_IN, or the name of an entry point
+    kind: one of LOADERS, or the name of an entry point
     model: what stands between kind and options: a name, a hub id, a directory, MODEL@URL
     options: every (option, value) as written
     """
@@ -178,7 +178,7 @@ def parse_address(text: str) -> PolicyAddress:
     """Take an address apart; whether there is such a policy shows as it is loaded."""
     name, options = split_options(text)
     kind, colon, model = name.partition(":")
-    if not colon or kind == TRANSFORMERS or not (kind in BUILT_IN or kind in find_entry_points(ENTRY_POINTS)):
+    if not colon or kind == TRANSFORMERS or not (kind in LOADERS or kind in find_entry_points(POLICY_ENTRY_POINTS)):
         kind, model = TRANSFORMERS, name
     return PolicyAddress(kind, model, options)
 

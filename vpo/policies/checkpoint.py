@@ -1,23 +1,25 @@
 """Where the checkpoint of a policy lies, and what its files say without loading it.
 
 What it says of its training stands in a file of its own, because config.json is the model's and names its version
-(vpo.policies.fingerprint).
+(vpo.policies.checkpoint).
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from problems.address import did_you_mean, files_beside, user_path
 from problems.contract import BadAddress
+from problems.rows import HUB_SECONDS
 from vpo.languages.contract import shipped
 from vpo.policies.address import FORMS, OwnOptions, PolicyAddress, newest_checkpoint, parse_address
-from vpo.policies.hub import only_cached
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -162,46 +164,29 @@ class Adapted(Protocol):
     def unload(self) -> PreTrainedModel: ...
 
 
-def ties_embeddings(model: PreTrainedModel) -> bool:
-    """Whether one matrix reads tokens and predicts them."""
-    embeddings, head = _token_layers(model)
-    return head is not None and head.weight is embeddings.weight
-
-
-def _token_layers(model: PreTrainedModel) -> tuple[Any, Any]:
-    """What reads tokens and what predicts them; the latter None if the model has none."""
-    return model.get_input_embeddings(), model.get_output_embeddings()
-
-
-def adapts_tied_embeddings(model: PreTrainedModel) -> bool:
+def _adapts_tied_embeddings(model: PreTrainedModel) -> bool:
     """Whether an adapter changes one use of a matrix that has two: merged into it, it would change both."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
-    return ties_embeddings(model) and any(isinstance(layer, BaseTunerLayer) for layer in _token_layers(model))
-
-
-def _untie_embeddings(model: PreTrainedModel) -> None:
-    """Give what predicts tokens a matrix of its own, below its adapter."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    _, head = _token_layers(model)
-    layer: Any = head.get_base_layer() if isinstance(head, BaseTunerLayer) else head
-    layer.weight = type(layer.weight)(layer.weight.detach().clone(), requires_grad=False)
-    model.config.tie_word_embeddings = model.config.get_text_config(decoder=True).tie_word_embeddings = False
+    reads, predicts = cast(Any, model.get_input_embeddings()), cast(Any, model.get_output_embeddings())
+    tied = predicts is not None and predicts.weight is reads.weight
+    return tied and any(isinstance(layer, BaseTunerLayer) for layer in (reads, predicts))
 
 
 def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
     """The model with the adapter of a directory added into its weights, and named by that directory, so that an
-    adapter trained on it names its base. Token embeddings that the model uses twice become two matrices if the adapter
-    changes one use. Raises BadAddress if peft is missing."""
+    adapter trained on it names its base. Raises BadAddress if peft is missing, or if the adapter changes one use of
+    token embeddings that the model uses twice."""
     try:
         from peft import PeftModel
     except ImportError as error:
         raise BadAddress(NEEDS_PEFT) from error
     with without_peft_warnings():
         adapted = PeftModel.from_pretrained(model, folder)
-        if adapts_tied_embeddings(model):
-            _untie_embeddings(model)
+        if _adapts_tied_embeddings(model):
+            raise BadAddress(
+                f"the adapter in {folder} changes token embeddings that its base uses twice; merge it first"
+            )
         merged = cast(Adapted, adapted).merge_and_unload()
     merged.name_or_path = str(Path(folder).resolve())
     return merged
@@ -210,8 +195,108 @@ def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
 @contextlib.contextmanager
 def without_peft_warnings() -> Iterator[None]:
     """Without those of peft: it asks a model by a name that transformers has replaced, and warns of token embeddings
-    with two uses, which load_adapter and with_adapter see to."""
+    with two uses, which load_adapter refuses."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*tie_word_embeddings")
         yield
+
+
+INSTEAD = "name a directory, embedded:NAME or openai:MODEL@URL, or for answers without a model scripted:mutate"
+
+
+@lru_cache(maxsize=64)
+def only_cached(name: str) -> bool:
+    """Whether a hub's model is to be loaded from the files that were fetched before, since the hub is out of reach.
+
+    name: a hub id
+    Asks the hub once, with a limit of HUB_SECONDS. Raises BadAddress, one line, where the hub has no such model, or
+    where it is out of reach and nothing of the model was fetched before.
+    """
+    from huggingface_hub import constants, get_session, get_token, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
+    except HFValidationError:
+        raise BadAddress(f"policy {name!r} is neither a directory here nor a hub id; {INSTEAD}") from None
+    if constants.HF_HUB_OFFLINE:
+        if cached:
+            return True
+        raise BadAddress(
+            f"policy {name!r}: no such directory, none of the models fetched before, and HF_HUB_OFFLINE is set; "
+            f"{INSTEAD}"
+        )
+    token = get_token()
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    url = hf_hub_url(name, "config.json")
+    try:
+        answer = get_session().head(url, headers=headers, timeout=HUB_SECONDS, follow_redirects=True)
+        status = int(answer.status_code)
+    except Exception as error:  # noqa: BLE001 - whatever the library's client of today raises
+        status, reason = 0, " ".join(str(error).split()) or type(error).__name__
+    else:
+        reason = f"it answers {status}"
+    if status == 200 or cached:
+        return status != 200
+    if 400 <= status < 500:
+        private = "" if token else ", or it is private and HF_TOKEN is not set"
+        raise BadAddress(f"policy {name!r}: no such directory, and {constants.ENDPOINT} has no such model{private}")
+    raise BadAddress(
+        f"policy {name!r}: no such directory, and {constants.ENDPOINT} cannot be reached ({reason}); {INSTEAD}"
+    )
+
+
+_WHOLE = 64 << 20
+_SLICES = 64
+_SLICE = 64 << 10
+_NO_WEIGHT = ("base_model_name_or_path", "revision", "peft_version", "inference_mode", "auto_mapping", "task_type")
+"""Keys of an adapter's config that change no weight. Its base has a fingerprint of its own, and lies elsewhere on
+another machine."""
+
+
+def fingerprint(source: str, config: Any = None) -> str:
+    """8 hexadecimal digits: of the files of a directory, or of a hub model's commit.
+
+    Weights files up to 64 MiB are hashed whole, larger ones by their size, their first MiB, and 64 slices spread over
+    the rest: training moves every tensor, so that is enough to tell versions apart without reading gigabytes.
+    """
+    folder = Path(source)
+    digest = hashlib.blake2b(digest_size=4)
+    commit = getattr(config, "_commit_hash", None)
+    if not folder.is_dir():
+        digest.update(str(commit or source).encode())
+        return digest.hexdigest()
+    names = ("config.json", "tokenizer.json", "generation_config.json", "chat_template.jinja")
+    weights = [file for pattern in ("*.safetensors", "*.bin") for file in folder.glob(pattern)]
+    if (folder / ADAPTER_CONFIG).is_file():
+        digest.update(_scale_of(folder / ADAPTER_CONFIG))
+    for file in sorted([*(folder / name for name in names), *weights]):
+        if file.is_file():
+            digest.update(file.name.encode())
+            _add(digest, file)
+    return digest.hexdigest()
+
+
+def _scale_of(file: Path) -> bytes:
+    """What an adapter's config says of how its weights are added to the base. peft writes names in any order."""
+    said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    kept = {
+        key: sorted(value, key=str) if isinstance(value, list) else value
+        for key, value in said.items()
+        if key not in _NO_WEIGHT
+    }
+    return json.dumps(kept, sort_keys=True).encode()
+
+
+def _add(digest: Any, file: Path) -> None:
+    size = file.stat().st_size
+    digest.update(size.to_bytes(8, "little"))
+    with file.open("rb") as stream:
+        if size <= _WHOLE:
+            digest.update(stream.read())
+            return
+        digest.update(stream.read(1 << 20))
+        for i in range(_SLICES):
+            stream.seek(size * (i + 1) // (_SLICES + 1))
+            digest.update(stream.read(_SLICE))

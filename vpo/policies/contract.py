@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 
 class PolicyUnavailable(Exception):
@@ -105,7 +105,8 @@ class Policy(Protocol):
 class TrainablePolicy(Policy, Protocol):
     """A policy whose weights can be replaced while it serves: one that a co-located trainer may train.
 
-    In a policy with a `batch` everything below takes its turn between two calls of `sample`.
+    In a policy with a `batch` everything below takes its turn between two calls of `sample`; of another policy, whoever
+    samples sees to it that none is under way.
 
     tokenizer: of its model
     context: the most tokens of a prompt and its answer
@@ -120,8 +121,8 @@ class TrainablePolicy(Policy, Protocol):
     def learner(self) -> PreTrainedModel:
         """A model of its own with the weights that this policy was loaded with, for a trainer to keep and to change."""
 
-    async def between(self, work: Callable[[], T]) -> T:
-        """Run `work` where sampling runs, after the call under way; nothing is sampled meanwhile."""
+    async def between(self, work: Callable[[], ResultT]) -> ResultT:
+        """Run `work` where sampling runs."""
 
     async def update(self, weights: Mapping[str, torch.Tensor] | Path, version: str) -> None:
         """Sample from these weights from now on, under this version: a state_dict of the whole model, or by
@@ -131,9 +132,8 @@ class TrainablePolicy(Policy, Protocol):
         them; the old ones then stay.
         """
 
-    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
-        """(T,) nats for each rollout's tokens after its prompt, at the policy's temperature, by every engine that
-        samples and answers: one list an engine."""
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
+        """(T,) nats for each rollout's tokens after its prompt, at the policy's temperature, by what samples."""
 
 
 @runtime_checkable

@@ -7,14 +7,13 @@ some hundred tokens would be spent before the first answer), base models in plai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from problems.contract import BadAddress
-from problems.types import Prompt, Rollout
+from problems.types import Prompt
 from vpo.languages.contract import DIALECT_KEY, open_dialect
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.prompt_formats import CHAT, default_max_tokens, is_known, is_token_format
@@ -58,7 +57,7 @@ def context_of(config: PreTrainedConfig) -> int:
     return int(getattr(config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
 
 
-def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
+def tokenize_prompt(tokenizer: PreTrainedTokenizerBase, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
     """The prompt's token ids (P,), as the model is conditioned on them."""
     if prompt_format != "chat":
         # the space before an answer: a token of its own to some tokenizers, which policies were trained with
@@ -134,8 +133,3 @@ def decode_rollout(tokenizer: PreTrainedTokenizerBase, ids: npt.NDArray[np.int32
     """The text of a rollout, without its end token and other special ones."""
     kept = ids[:-1] if stopped else ids
     return str(tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
-
-def rows_to_score(rollouts: Sequence[Rollout]) -> list[tuple[npt.NDArray[np.int32], int]]:
-    """(prompt and answer tokens (P + T,), T) of each rollout, as engines take them to give log-probabilities."""
-    return [(np.concatenate([rollout.prompt_ids, rollout.token_ids]), len(rollout.token_ids)) for rollout in rollouts]

@@ -7,7 +7,7 @@ What it does to the parent that a prompt shows, by what that is:
     program   constants moved; operators and conditions changed; terms, calls and conditions added to expressions, of
               what is in scope; statements removed, doubled or swapped, on the syntax tree. Only between EVOLVE-BLOCK
               marks where there are any; a program in another language is text there
-    route     a maze's moves changed (vpo.policies.generators; scripted:classic knows mazes)
+    route     a maze's moves changed (vpo.policies.scripted; scripted:classic knows mazes)
 
 It understands no task, of whose words it only tries the elements of what is in scope. It is a baseline, and what finds
 a way where no model can be had, for numbers and programs: prose gets edits of words, which seldom improve it. Problems

@@ -6,7 +6,7 @@ from problems.contract import ANSWER_FORMATS
 from problems.entry_points import find_entry_points
 from vpo.languages.contract import dialect_names, open_dialect
 
-ENTRY_POINTS = "evo.prompt_formats"
+FORMAT_ENTRY_POINTS = "evo.prompt_formats"
 CHAT = "chat"
 """Messages for ordinary models."""
 WORK_FOLDER = "work-folder"
@@ -25,7 +25,7 @@ def is_token_format(name: str) -> bool:
 
 def is_known(name: str) -> bool:
     """Whether prompts of this format can be built here."""
-    return name in (CHAT, WORK_FOLDER, TUNED) or is_token_format(name) or name in find_entry_points(ENTRY_POINTS)
+    return name in (CHAT, WORK_FOLDER, TUNED) or is_token_format(name) or name in find_entry_points(FORMAT_ENTRY_POINTS)
 
 
 def check_answers(answer_format: str, answers: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_entry_point
-from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address
+from vpo.policies.address import CHECKS, LOADERS, POLICY_ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address
 from vpo.policies.contract import Policy
 from vpo.policies.encoding import check_prompt_format
 
@@ -75,7 +75,7 @@ def _settings(address: PolicyAddress, given: Mapping[str, Any]) -> PolicySetting
 
 def _loader(address: PolicyAddress) -> Loader:
     what = f"policy {address.plain!r}"
-    point = BUILT_IN.get(address.kind) or find_entry_points(ENTRY_POINTS).get(address.kind)
+    point = LOADERS.get(address.kind) or find_entry_points(POLICY_ENTRY_POINTS).get(address.kind)
     if point is None:
         raise BadAddress(f"{what}: nothing installed loads policies of the kind {address.kind}")
     loader: Loader = load_entry_point(point, what)

@@ -95,7 +95,7 @@ class VllmOptions(ServerOptions):
         None, min_length=1, description="directory with the same path at the server, for a trainer's adapters"
     )
     lora_rank: int | None = Field(
-        None, ge=1, le=512, description="room for a trainer's LoRA adapters, which then replace whole weights"
+        None, ge=1, le=512, description="room for a trainer's LoRA adapters; without it the policy cannot be trained"
     )
     context: int | None = Field(
         None, ge=128, description="most tokens of prompt and answer; by default the model's, up to 32,768"
@@ -104,9 +104,6 @@ class VllmOptions(ServerOptions):
     gpu_memory: float = Field(
         0.8, gt=0.0, le=1.0, description="share of a GPU's memory for weights and cache; 0.4 next to a trainer"
     )
-    gpus: int = Field(1, ge=1, le=64, description="GPUs that share the model's layers (tensor parallel)")
-    replicas: int = Field(1, ge=1, le=1024, description="copies of the model, each on that many GPUs")
-    sleep: Literal["on", "off"] = Field("off", description="on: free the GPU while a trainer works")
     serve: dict[str, Any] = Field(
         default_factory=dict, description='further flags of vllm serve: a JSON object, such as {"enforce-eager":true}'
     )

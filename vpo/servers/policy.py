@@ -22,11 +22,10 @@ import numpy as np
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.policies.address import PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, ResultT
 from vpo.policies.encoding import default_limit
 from vpo.servers.address import Endpoint, endpoint
-from vpo.servers.client import Capabilities, GroupRequest, Server, ServerUnavailable, TokenText
-from vpo.servers.probe import probe_server
+from vpo.servers.client import Capabilities, GroupRequest, Server, ServerUnavailable, TokenText, probe_server
 from vpo.servers.replies import NO_IDS, NO_LOGPROBS, Reply, ReplyChoice, TokenCount
 
 WHOLE_PROGRAM, REASONED = 4096, 32_768
@@ -203,7 +202,7 @@ def first_seed(seed: int, stream: int) -> int:
     return int.from_bytes(hashlib.blake2b(packed, digest_size=8).digest(), "little") % _SEEDS
 
 
-async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
     """All results in order; the first exception cancels the others and is raised as it is."""
     tasks = [asyncio.create_task(coroutine) for coroutine in work]
     try:

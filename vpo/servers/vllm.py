@@ -1,9 +1,9 @@
 """vLLM as a policy that can be trained: `vllm:ID` starts `vllm serve` as a child process, `vllm:ID@URL` asks a server
 that runs already. Both are sampled with token ids, in the prompt format of ID's checkpoint.
 
-New weights are a LoRA adapter that the server loads under a name of its own, or a checkpoint over which the child is
-started again. That vLLM calls it done is no evidence: it was seen to answer OK over wrong weights. Whoever trains
-beside a search compares log-probabilities before anything is sampled (evo.training.colocated).
+New weights are a LoRA adapter, which the server loads under a name of its own. That vLLM calls it done is no evidence:
+it was seen to answer OK over wrong weights. Whoever trains beside a search compares log-probabilities before anything
+is sampled (evo.training.colocated).
 
 The contract suite runs on a stub that speaks vLLM's routes; vLLM itself was not asked in the project's tests.
 """
@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,8 @@ from problems.address import user_path
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress, PolicySettings, parse_address
-from vpo.policies.checkpoint import find_base, without_bars
-from vpo.policies.contract import LocalPolicy, PolicyUnavailable, T, TrainablePolicy
+from vpo.policies.checkpoint import find_base, fingerprint, only_cached, without_bars
+from vpo.policies.contract import LocalPolicy, PolicyUnavailable, ResultT, TrainablePolicy
 from vpo.policies.encoding import (
     check_prompt_format,
     context_of,
@@ -49,14 +49,19 @@ from vpo.policies.encoding import (
     grammar_of,
     named_prompt_format,
     own_temperature,
-    rows_to_score,
 )
-from vpo.policies.fingerprint import fingerprint
-from vpo.policies.hub import only_cached
 from vpo.servers.address import Endpoint, VllmOptions, make_endpoint, split_model
-from vpo.servers.client import TOKENS_PATH, Capabilities, Server, ServerUnavailable, TokenText, as_unavailable, message
+from vpo.servers.client import (
+    TOKENS_PATH,
+    Capabilities,
+    Server,
+    ServerUnavailable,
+    TokenText,
+    as_unavailable,
+    message,
+    probe_server,
+)
 from vpo.servers.policy import ServedPolicy
-from vpo.servers.probe import probe_server
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -68,7 +73,6 @@ _CONTEXT = 32_768
 START_SECONDS, CLOSE_SECONDS = 1800.0, 20.0
 SERVED = "model"
 """What the model of a child is called."""
-_TAKES = {"adapter": "only LoRA adapters", "model": "only whole models", "none": "no new weights"}
 _FOR_CPU = {"enforce-eager": True, "no-enable-chunked-prefill": True, "max-num-batched-tokens": _CONTEXT}
 """vLLM 0.32 on a CPU dies of a seeded request whose prompt is split over two steps."""
 _SUPERVISE = f"""
@@ -96,7 +100,8 @@ where the owner was killed."""
 class VllmServer:
     """`vllm serve` as a child process, which ends with this one.
 
-    model: a hub id or directory; folder: for its log
+    model: a hub id or directory
+    folder: for its log
     url: below which its API lies; key: that it asks for, made up if None
     """
 
@@ -112,7 +117,7 @@ class VllmServer:
     ) -> None:
         """Begin to load. Raises BadAddress where vLLM is not installed."""
         command = [*find_program(), *serve_arguments(model, served, options, settings)]
-        self._log, self._root = folder / "log", f"http://127.0.0.1:{_free_port()}"
+        self.folder, self._log, self._root = folder, folder / "log", f"http://127.0.0.1:{_free_port()}"
         self.url, self.key = f"{self._root}/v1", secrets.token_hex(16) if key is None else key
         command += ["--host", "127.0.0.1", "--port", self._root.rpartition(":")[2]]
         with self._log.open("wb") as log:
@@ -155,7 +160,7 @@ class VllmServer:
             raise
 
     def close(self) -> None:
-        """End it. Safe to call twice, and while it loads."""
+        """End it, and remove its folder if that is a temporary one. Safe to call twice, and while it loads."""
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -167,38 +172,11 @@ class VllmServer:
                 self._process.wait()
 
 
-class ReadWriteLock:
-    """Who may use a server now: many samplers together (`read`), or one trainer alone (`write`), for which new samplers
-    wait."""
-
-    def __init__(self) -> None:
-        self._turn, self._idle, self._readers = asyncio.Lock(), asyncio.Event(), 0
-        self._idle.set()
-
-    @contextlib.asynccontextmanager
-    async def read(self) -> AsyncIterator[None]:
-        async with self._turn:
-            self._readers += 1
-            self._idle.clear()
-        try:
-            yield
-        finally:
-            self._readers -= 1
-            if not self._readers:
-                self._idle.set()
-
-    @contextlib.asynccontextmanager
-    async def write(self) -> AsyncIterator[None]:
-        async with self._turn:  # held while it waits for those who sample, so that no more begin
-            await self._idle.wait()
-            yield
-
-
 class VllmPolicy(ServedPolicy, TrainablePolicy):
     """A TrainablePolicy over vLLM.
 
-    name: ID of the address; model: its hub id or directory
-    folder: for adapters and checkpoints, which the server sees too; None where it takes none
+    name: ID of the address
+    folder: for adapters, which the server sees too; None where it takes none
     child: the server that was started here, None for one that runs elsewhere
     """
 
@@ -210,33 +188,25 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         options: VllmOptions,
         text: TokenText,
         name: str,
-        model: str,
         *,
         folder: Path | None,
         child: VllmServer | None = None,
     ) -> None:
         super().__init__(endpoint, can, settings, text=text)
         self.prompt_format, self.tokenizer, self.context = text.prompt_format, text.tokenizer, text.context
-        whole = child is not None and options.lora_rank is None
-        self.traits = replace(
-            self.traits,
-            weights="none" if folder is None else "model" if whole else "adapter",
-            slots=options.sequences * options.replicas,
-        )
-        self._name, self._model, self._options, self._settings = name, model, options, settings
+        self.traits = replace(self.traits, weights="none" if folder is None else "adapter", slots=options.sequences)
+        self._name, self._settings = name, settings
         self._folder, self._child = folder, child
-        self._lock = ReadWriteLock()
-        self._loaded: Path | None = None  # the adapter or checkpoint that is sampled from
+        self._loaded: Path | None = None  # the adapter that is sampled from
         self._names = (f"evo-{secrets.token_hex(4)}-{number}" for number in itertools.count(1))
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
-        async with self._lock.read():
-            try:
-                return await super().sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
-            except ServerUnavailable as error:
-                if self._child is not None and (gone := await asyncio.to_thread(self._child.gone, 2.0)):
-                    raise PolicyUnavailable(f"{self.version}: {gone}; evo resume starts it again") from error
-                raise
+        try:
+            return await super().sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
+        except ServerUnavailable as error:
+            if self._child is not None and (gone := await asyncio.to_thread(self._child.gone, 2.0)):
+                raise PolicyUnavailable(f"{self.version}: {gone}; evo resume starts it again") from error
+            raise
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
@@ -252,53 +222,35 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         assert isinstance(policy, LocalPolicy)
         return policy.model
 
-    async def between(self, work: Callable[[], T]) -> T:
-        """Run `work` in a thread while nothing is sampled for this policy; with `?sleep=on` the child's GPU is the
-        work's meanwhile."""
-        async with self._lock.write():
-            if self._closed:
-                raise PolicyUnavailable(f"{self.version} is closed")
-            sleeps = self._child is not None and self._options.sleep == "on"
-            if sleeps:
-                await self._post("/sleep?level=1", {}, root=True)
-            try:
-                return await asyncio.to_thread(work)
-            finally:
-                if sleeps:
-                    await self._post("/wake_up", {}, root=True)
+    async def between(self, work: Callable[[], ResultT]) -> ResultT:
+        """Run `work` in a thread. Whoever samples sees to it that nothing is sampled meanwhile
+        (evo.search.sampler.Sampler.between)."""
+        if self._closed:
+            raise PolicyUnavailable(f"{self.version} is closed")
+        return await asyncio.to_thread(work)
 
     async def update(self, weights: Mapping[str, Any] | Path, version: str) -> None:
-        """Sample from these weights from now on: of the whole model, over which the child is started again, or the
-        directory of an adapter, which the server loads.
+        """Sample with the adapter of a directory from now on.
 
-        Raises ValueError where they do not fit; PolicyUnavailable where the server does not take them. An adapter from
+        Raises ValueError for other weights; PolicyUnavailable where the server does not take it. The adapter from
         before then stays.
         """
-        takes = self.traits.weights
-        if self._folder is None or (takes == "adapter") is not isinstance(weights, Path):
-            raise ValueError(f"{version}: {self.version} takes {_TAKES[takes]}")
-        async with self._lock.write():
-            folder, before = self._folder / next(self._names), self._loaded
-            try:
-                if isinstance(weights, Path):
-                    await asyncio.to_thread(shutil.copytree, weights, folder)
-                    await load_adapter_at(self.server, folder)
-                else:
-                    await self._restart(weights, folder, version)
-            except BaseException:
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                raise
-            self._loaded = folder
-            if takes == "adapter":
-                self.server.model = folder.name
-            await self._drop(before)
-        self.version = version
+        if self._folder is None or not isinstance(weights, Path):
+            takes = "no new weights" if self._folder is None else "only LoRA adapters"
+            raise ValueError(f"{version}: {self.version} takes {takes}")
+        folder, before = self._folder / next(self._names), self._loaded
+        try:
+            await asyncio.to_thread(shutil.copytree, weights, folder)
+            await load_adapter_at(self.server, folder)
+        except BaseException:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            raise
+        self._loaded, self.server.model, self.version = folder, folder.name, version
+        await self._drop(before)
 
-    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
-        """(T,) nats for each rollout's tokens, at temperature 1, by the server: a list of one."""
-        rows = rows_to_score(rollouts)
-        async with self._lock.write():
-            return [await score_rows(self.server, rows)]
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
+        """(T,) nats for each rollout's tokens, at temperature 1, by the server. Raises PolicyUnavailable."""
+        return [await score_row(self.server, rollout.prompt_ids, rollout.token_ids) for rollout in rollouts]
 
     async def close(self) -> None:
         """Let go of the adapter, and end the child. Safe to call twice."""
@@ -307,37 +259,14 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
             await super().close()
             if self._child is not None:
                 await asyncio.to_thread(self._child.close)
-                temp_dirs.release(str(self._folder))
+                temp_dirs.release(str(self._child.folder))
 
     async def _drop(self, folder: Path | None) -> None:
-        """Let go of what is not sampled from any more. A server that does not unload an adapter is left with it."""
+        """Let go of an adapter that is not sampled from any more. A server that does not unload it is left with it."""
         if folder is not None:
-            if self.traits.weights == "adapter":
-                with contextlib.suppress(PolicyUnavailable):
-                    await self._post("/unload_lora_adapter", {"lora_name": folder.name})
+            with contextlib.suppress(openai.APIError):
+                await self.server.post("/unload_lora_adapter", {"lora_name": folder.name})
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-
-    async def _post(self, path: str, body: dict[str, Any], *, root: bool = False) -> None:
-        try:
-            await self.server.post(path, body, root=root)
-        except openai.APIError as error:
-            raise as_unavailable(error, self.endpoint) from None
-
-    async def _restart(self, weights: Mapping[str, Any], folder: Path, version: str) -> None:
-        """Start the child again over a checkpoint of these weights."""
-
-        def restart() -> VllmServer:
-            assert self._child is not None
-            write_weights(weights, self._model, self._settings.dtype, folder, version)
-            self._child.close()
-            child = VllmServer(str(folder), self._options, self._settings, folder.parent)
-            child.wait()
-            return child
-
-        self._child = await asyncio.to_thread(restart)
-        await self.server.close()
-        self.endpoint = replace(self.endpoint, url=self._child.url, key=self._child.key)
-        self.server = Server(self.endpoint, self._can, self._text)
 
 
 async def load_adapter_at(server: Server, folder: Path) -> None:
@@ -364,30 +293,29 @@ async def load_adapter_at(server: Server, folder: Path) -> None:
         raise as_unavailable(error, server.endpoint) from None
 
 
-async def score_rows(
-    server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]]
-) -> list[npt.NDArray[np.float32]]:
-    """(T,) nats, at temperature 1, of the last T of each row's token ids. rows: (token ids, T)
-
-    Raises PolicyUnavailable.
-    """
-    scored = []
-    for ids, length in rows:
-        body = {"model": server.model, "prompt": ids.tolist(), "max_tokens": 1, "prompt_logprobs": 0}
-        try:
-            reply = json.loads(await server.post(TOKENS_PATH, body))
-            steps = reply["choices"][0]["prompt_logprobs"][len(ids) - length :]
-            values = [step[str(token)]["logprob"] for step, token in zip(steps, ids[-length:].tolist(), strict=True)]
-        except openai.APIError as error:
-            raise as_unavailable(error, server.endpoint) from None
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            text = (
-                f"{server.endpoint.url} gives no log-probabilities of a prompt ({type(error).__name__}), which prove "
-                "new weights; is it vLLM?"
-            )
-            raise PolicyUnavailable(server.endpoint.hidden(text)) from None
-        scored.append(np.array(values, dtype=np.float32))
-    return scored
+async def score_row(
+    server: Server, prompt: npt.NDArray[np.int32], answer: npt.NDArray[np.int32]
+) -> npt.NDArray[np.float32]:
+    """(T,) nats, at temperature 1, of an answer's token ids after those of the prompt. Raises PolicyUnavailable."""
+    body = {
+        "model": server.model,
+        "prompt": [*prompt.tolist(), *answer.tolist()],
+        "max_tokens": 1,
+        "prompt_logprobs": 0,
+    }
+    try:
+        reply = json.loads(await server.post(TOKENS_PATH, body))
+        steps = reply["choices"][0]["prompt_logprobs"][len(prompt) :]
+        values = [step[str(token)]["logprob"] for step, token in zip(steps, answer.tolist(), strict=True)]
+    except openai.APIError as error:
+        raise as_unavailable(error, server.endpoint) from None
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        text = (
+            f"{server.endpoint.url} gives no log-probabilities of a prompt ({type(error).__name__}), which prove "
+            "new weights; is it vLLM?"
+        )
+        raise PolicyUnavailable(server.endpoint.hidden(text)) from None
+    return np.array(values, dtype=np.float32)
 
 
 def serve_arguments(model: str, served: str, options: VllmOptions, settings: PolicySettings) -> list[str]:
@@ -397,13 +325,10 @@ def serve_arguments(model: str, served: str, options: VllmOptions, settings: Pol
         "max-model-len": options.context,
         "max-num-seqs": options.sequences,
         "gpu-memory-utilization": options.gpu_memory,
-        "tensor-parallel-size": options.gpus,
-        "data-parallel-size": options.replicas if options.replicas > 1 else None,
         "dtype": _dtype(settings.dtype),
         "seed": 0,
         "generation-config": "vllm",
         "logprobs-mode": "processed_logprobs",
-        "enable-sleep-mode": True if options.sleep == "on" else None,
         **(_FOR_CPU if _on_cpu() else {}),
     }
     if options.lora_rank:
@@ -426,8 +351,6 @@ def _environment(options: VllmOptions, settings: PolicySettings) -> dict[str, st
         ours["OMP_NUM_THREADS"] = str(settings.threads)
     if options.lora_rank:
         ours["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
-    if options.sleep == "on":
-        ours["VLLM_SERVER_DEV_MODE"] = "1"  # it has the routes for sleep
     unless = {"VLLM_NO_USAGE_STATS": "1", "VLLM_DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "2"}
     # threads that spin while they wait for one another were seen to give a twentieth of what they give when they sleep
     unless |= {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
@@ -483,26 +406,6 @@ def _dtype(named: str | None) -> str:
     return named or ("float32" if _on_cpu() else "bfloat16")
 
 
-def write_weights(weights: Mapping[str, Any], source: str, dtype: str | None, folder: Path, version: str) -> None:
-    """A checkpoint of the model at `source` with other weights. Raises ValueError where they are not that model's."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
-    config, kind = AutoConfig.from_pretrained(source), getattr(torch, _dtype(dtype))
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=kind)
-    own = model.state_dict()
-    wrong = own.keys() ^ weights.keys()
-    wrong |= {name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape}
-    if wrong:
-        raise ValueError(f"{version}: not this model's weights: {min(wrong)} and {len(wrong) - 1} more differ")
-    model.load_state_dict({name: weights[name].detach().to("cpu", kind) for name in own}, assign=True)
-    model.tie_weights()
-    with without_bars():
-        model.save_pretrained(folder)
-        AutoTokenizer.from_pretrained(source).save_pretrained(folder)
-
-
 def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
     """What can be told before the server begins. Raises BadAddress if there is no such model."""
     _, url = split_model(address)
@@ -531,7 +434,7 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
         can = probe_server(endpoint, settings.temperature, settings.top_p, tokens=True)
         text.context = min(text.context, (can.context or text.context + 1) - 1)
         folder = None if options.adapters is None else user_path(options.adapters).absolute()
-        policy = VllmPolicy(endpoint, can, settings, options, text, name, model, folder=folder)
+        policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=folder)
     else:
         prints = [fingerprint(model, read_model_config(model)), *map(fingerprint, adapters)]
         folder = Path(temp_dirs.make("vllm"))
@@ -549,7 +452,8 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
             raise
         endpoint = replace(make_endpoint("vllm", SERVED, child.url, options), key=child.key)
         can = Capabilities("vllm", True, options.logprobs == "auto", text.context + 1)
-        policy = VllmPolicy(endpoint, can, settings, options, text, name, model, folder=folder, child=child)
+        seen = folder if options.lora_rank else None
+        policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=seen, child=child)
         policy.version = f"{address.plain}@{'+'.join(prints)}"
     policy.traits = replace(policy.traits, temperature=temperature)
     return policy

@@ -20,9 +20,9 @@ from problems.contract import BadAddress
 from vpo.policies.checkpoint import load_adapter, without_bars, write_trained
 from vpo.policies.encoding import named_prompt_format
 from vpo.training import TrainingStopped
-from vpo.training.adapters import drop_adapter, has_adapter, merge_adapter, save_adapter
 from vpo.training.config import TrainConfig
 from vpo.training.examples import ExampleGroup
+from vpo.training.model import drop_adapter, has_adapter, merge_adapter, save_adapter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -102,12 +102,6 @@ class LoraSettings(_Settings):
     lora_alpha: float = Field(16.0, gt=0.0, description="The adapter's scale, which is divided by its rank.")
 
 
-_CONSTANTS: dict[str, object] = {
-    **{"aggregation": "token", "clip_low": 0.2, "clip_high": 0.2, "grad_clip": 1.0},
-    **{"epochs": 1, "minibatches": 1, "lora_targets": [], "shared_prefix": None},
-}
-
-
 class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
     """How a policy learns, as the user gives it. The defaults are VPO's (arXiv 2605.22817), for models of a billion
     parameters; see the cards of the embedded policies for settings that suit a small one."""
@@ -128,14 +122,6 @@ class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
         "auto", description="The precision of products; auto: bf16 if the processor is fast in it."
     )
     gradient_checkpointing: bool = Field(False, description="Recompute activations: less memory, more time.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_constants(cls, values: object) -> object:
-        """Stored settings name what has become a constant since."""
-        if not isinstance(values, dict):
-            return values
-        return {key: value for key, value in values.items() if key not in _CONSTANTS or value != _CONSTANTS[key]}
 
     @property
     def has_reference(self) -> bool:

@@ -21,7 +21,7 @@ import torch
 from transformers import DynamicCache
 
 from vpo.hf.cache import accepted, cache_argument, keeps_all_columns
-from vpo.hf.decoding import find_decoding, in_float32, logprob_differences, some_tokens
+from vpo.hf.decoding import in_float32, logprob_differences, some_tokens, try_decoding
 from vpo.hf.sampling import mask_forbidden
 from vpo.policies.encoding import grammar_of, named_prompt_format
 from vpo.training.examples import Example, ExampleGroup
@@ -139,8 +139,8 @@ def can_pad(model: PreTrainedModel) -> bool:
 
 def _try_padding(model: PreTrainedModel) -> bool:
     whole = getattr(model, "get_base_model", lambda: model)()
-    decoding = find_decoding(whole)
-    if decoding.state != "shared" or not keeps_all_columns(model.config):
+    tolerance = try_decoding(whole).tolerance
+    if not keeps_all_columns(model.config):
         return False
     groups = [
         ExampleGroup(
@@ -155,7 +155,7 @@ def _try_padding(model: PreTrainedModel) -> bool:
         with torch.no_grad(), in_float32(model):
             apart = _apart_logits(model, packed)[packed.mask]
             forms = (form(model, packed)[packed.mask] for form in (_shared_logits, _plain_logits))
-            return all(float(logprob_differences(logits, apart).max()) <= decoding.tolerance for logits in forms)
+            return all(float(logprob_differences(logits, apart).max()) <= tolerance for logits in forms)
     except torch.OutOfMemoryError:
         raise
     except Exception:  # a foreign model can do anything

@@ -28,7 +28,6 @@ import torch
 from problems.types import Rollout, ScoredGroup
 from vpo.policies.checkpoint import without_bars
 from vpo.training import TrainingDiverged, TrainStats
-from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter
 from vpo.training.checkpoint import save_diverged
 from vpo.training.config import TrainConfig
 from vpo.training.examples import (
@@ -40,12 +39,17 @@ from vpo.training.examples import (
 )
 from vpo.training.forward import Packed, can_pad, completion_logprobs, pack_groups
 from vpo.training.loss import LOSS_METRICS, policy_loss
-from vpo.training.optimizer import (
+from vpo.training.model import (
+    adapter_weights,
+    has_adapter,
     make_optimizer,
     make_trainable,
+    merge_adapter,
     release_free_memory,
+    set_adapter_weights,
     use_attention,
     uses_bf16_autocast,
+    without_adapter,
 )
 
 if TYPE_CHECKING:

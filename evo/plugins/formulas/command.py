@@ -33,13 +33,13 @@ from evo.tui.line import cut_to as shorten
 LINE_SECONDS = 3.0
 """Between two plain lines."""
 PICTURES = (".png", ".svg", ".pdf")
-FORMS = ("table", "text", "latex", "sympy", "python", "json")
-FIXED = {
+_FORMS = ("table", "text", "latex", "sympy", "python", "json")
+_FIXED = {
     **{key: f"--{key}" for key in ("target", "columns", "weights", "seed", "name")},
     **{"loss": "--loss", "test_share": "--test-share", "drop_missing": "--drop-missing", "header": "--no-header"},
 }
 """What a resumed fit keeps: settings, and their flags."""
-REASONS = {
+_REASONS = {
     "exact": "Stopped: a formula fits to rounding",
     "evaluations": "Stopped: the evaluations are spent",
     "seconds": "Stopped: the time is over",
@@ -191,11 +191,11 @@ def _begin(file: Path | None, name: str | None, changes: dict[str, Any]) -> tupl
         raise BadInput(f"there is a fit {name!r} already; continue it with --resume {name}, or choose another --name")
     made_by = {"commit": source_commit(), "command": read_command()}
     saved, parts = fits.begin_fit(file, FitSettings(**{"target": None, **changes}), name, made_by)
-    return saved, fits.FOLDER / f"{saved.name}.json", parts
+    return saved, fits.FITS_FOLDER / f"{saved.name}.json", parts
 
 
 def _reopen(file: Path | None, name: str, changes: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
-    named = [flag for key, flag in FIXED.items() if key in changes]
+    named = [flag for key, flag in _FIXED.items() if key in changes]
     if file is not None or named:
         raise BadInput(f"a fit is resumed with its own file and settings; leave out {', '.join(named) or file}")
     saved, path = fits.load_fit(name)
@@ -253,8 +253,8 @@ def describe_data(fit: SavedFit) -> str:
     return f"{Path(data['path']).name}: {fit.target} from {columns}; {data['fitted']:,} rows fitted, {held} held out"
 
 
-def number(value: float | None) -> str:
-    """An R2 as text: nines are counted where there are many."""
+def write_r2(value: float | None) -> str:
+    """An R2 as text: nines are counted if there are many."""
     if value is None:
         return "-"
     if abs(value) < 5e-5:
@@ -269,8 +269,8 @@ def progress_line(fit: SavedFit) -> str:
     session, row = fit.sessions[-1], fit.recommended
     parts = [clock(session.seconds), _count(session.evaluations, "evaluation"), _count(len(fit.rows), "row")]
     if row is not None:
-        held = "" if row.test_r2 is None else f", held-out {number(row.test_r2)}"
-        measured = f"recommended: size {row.complexity}, R2 {number(row.r2)}{held}"
+        held = "" if row.test_r2 is None else f", held-out {write_r2(row.test_r2)}"
+        measured = f"recommended: size {row.complexity}, R2 {write_r2(row.r2)}{held}"
         parts.append(f"{measured}: {fit.target} = {row.text()}")
     return "  ".join(parts)
 
@@ -283,19 +283,17 @@ def print_fit(console: Console, fit: SavedFit, row: FrontRow | None) -> None:
     """Why the search ended, what it took, its front with the recommended row marked, and the row's formula."""
     seconds, evaluations = sum(each.seconds for each in fit.sessions), sum(each.evaluations for each in fit.sessions)
     sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
-    reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
+    reason = _REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
     console.print(
         f"{reason}; {seconds:.1f} s, {_count(evaluations, 'evaluation')}{sessions}.\n", soft_wrap=True, markup=False
     )
-    known = {"squared": "RMSE", "relative": "relative RMSE", None: "loss"}
-    loss_title = known[fit.settings.known_loss]
+    loss_title = {"squared": "RMSE", "relative": "relative RMSE"}[fit.settings.loss]
     titles = ("", "row", "size", loss_title, "score", "R2", "held-out R2", f"{fit.target} =")
     rows = []
     for k, each in enumerate(fit.rows):
-        loss = each.loss if fit.settings.known_loss is None else math.sqrt(each.loss)
-        scores = (f"{loss:.4g}", f"{each.score:.3f}" if k else "-", number(each.r2), number(each.test_r2))
-        mark = "*" if k == fit.best else ""
-        rows.append((mark, str(k + 1), str(each.complexity), *scores, each.text()))
+        loss, score = f"{math.sqrt(each.loss):.4g}", f"{each.score:.3f}" if k else "-"
+        measured = (str(each.complexity), loss, score, write_r2(each.r2), write_r2(each.test_r2))
+        rows.append(("*" if k == fit.best else "", str(k + 1), *measured, each.text()))
     print_table(console, titles, rows, right=titles[1:-1])
     if row is not None:
         which = "Recommended" if row is fit.recommended else f"Row {fit.rows.index(row) + 1}"
@@ -376,7 +374,9 @@ fit = FitGroup(_fit)
 @click.option(
     "--row", default="best", metavar="K|best|all", show_default=True, help="The row of the front, as the table counts."
 )
-@click.option("--as", "form", type=click.Choice(FORMS), default="table", show_default=True, help="The form of the row.")
+@click.option(
+    "--as", "form", type=click.Choice(_FORMS), default="table", show_default=True, help="The form of the row."
+)
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Save the plots as a picture.")
 def _show(name: str | None, row: str, form: str, plot: Path | None) -> None:
     """Print a saved fit, or rows of it as text, LaTeX, sympy, Python functions or JSON; without NAME, list the fits."""
@@ -423,7 +423,7 @@ def _list(as_json: bool) -> None:
     if as_json:
         print_json([{key: value for key, value in each.record().items() if key != "rows"} for each in saved])
     elif not saved:
-        click.echo(f"{fits.FOLDER}/ holds no fits yet; start one with: evo fit data.csv --target y")
+        click.echo(f"{fits.FITS_FOLDER}/ holds no fits yet; start one with: evo fit data.csv --target y")
     else:
         print_table(open_wide_console(), *tabulate_fits(), right=("seconds", "size", "R2", "held-out R2"))
 
@@ -445,6 +445,6 @@ def tabulate_fits() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         row, cells = each.recommended, ("-", "-", "-", "-")
         if row is not None:
             law = f"{each.target} = {row.text()}"
-            cells = (str(row.complexity), number(row.r2), number(row.test_r2), law)
+            cells = (str(row.complexity), write_r2(row.r2), write_r2(row.test_r2), law)
         rows.append((each.name, f"{sum(session.seconds for session in each.sessions):.0f}", *cells))
     return ("fit", "seconds", "size", "R2", "held-out R2", "recommended"), rows

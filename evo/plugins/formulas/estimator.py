@@ -26,12 +26,12 @@ except ImportError as error:
     needed = 'FormulaRegressor needs scikit-learn 1.6 or later: pip install "evo-search[formulas]"'
     raise ImportError(needed) from error
 
-from evo.plugins.formulas.evaluation import Array
+from evo.plugins.formulas.evaluation import Reals
 from evo.plugins.formulas.front import FrontRow
 from evo.plugins.formulas.grammar import Formula, arity
-from evo.plugins.formulas.residuals import describe_errors
+from evo.plugins.formulas.residuals import describe_residuals
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_function
-from evo.plugins.formulas.search import search
+from evo.plugins.formulas.search import search_formulas
 from evo.plugins.formulas.units import Dimension, parse_unit
 from evo.plugins.formulas.writing import plain_names, replace_names
 
@@ -103,7 +103,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
             raise ValueError("max_evals or timeout_in_seconds is needed to end the search")
         rows, goal, weights = _merge_rows(given_x, np.asarray(given_y, dtype=np.float64), weights)
         with threadpool_limits(limits=1, user_api="blas"):  # small matrices, and sums in one order
-            self.front_ = search(
+            self.front_ = search_formulas(
                 rows,
                 goal,
                 _read_rules(self, read_units(X_units, y_units, len(names))),
@@ -116,7 +116,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
                 loss=self.loss,
             )
         if self.front_.best is not None and self.loss == "squared":
-            line = describe_errors(
+            line = describe_residuals(
                 *(self.front_.best, rows, goal, weights, "y"),
                 relative="loss='relative' suits them",
                 weigh="give large values small sample_weight",
@@ -154,8 +154,8 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
             raise ValueError("the front is empty")
         return best
 
-    def predict(self, X: npt.ArrayLike, index: int | None = None) -> Array:
-        """Values (n,) of the chosen formula, or of the row at `index`, at X (n, d); nan where it has none."""
+    def predict(self, X: npt.ArrayLike, index: int | None = None) -> Reals:
+        """Values (n,) of the chosen formula, or of the row at `index`, at X (n, d); nan if it has none."""
         row = self.get_best(index)
         return row(validate_data(self, X, reset=False, dtype=np.float64))
 
@@ -218,7 +218,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _merge_rows(x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+def _merge_rows(x: Reals, y: Reals, weights: Reals | None) -> tuple[Reals, Reals, Reals | None]:
     """The rows in one order, equal rows once with the sum of their weights, and rows of weight 0 left out.
 
     The formulas then depend on neither the order of the rows nor on how their weights are written.

@@ -21,14 +21,14 @@ import numpy.typing as npt
 from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.grammar import ARITY, CONSTANT, VARIABLE, Formula
 
-Array = npt.NDArray[np.float64]
-Value = Any
-"""An array (n,), or a number where no variable occurs."""
+Reals = npt.NDArray[np.float64]
+_Value = Any
+"""An array (n,), or a number if the formula has no variable."""
 TARGETS, COLUMNS = (1e-160, 1e154), (1e-300, 1e300)
 """The largest number of a target and of a column is between them: the squares of other targets are no numbers."""
 
 
-def check_size(values: Array, name: str, limits: tuple[float, float] = TARGETS) -> None:
+def check_size(values: Reals, name: str, limits: tuple[float, float] = TARGETS) -> None:
     """Raises ValueError if a column's largest number is beyond these limits."""
     largest = float(np.abs(values).max(initial=0))
     if largest and not limits[0] < largest < limits[1]:
@@ -43,7 +43,7 @@ def quiet() -> AbstractContextManager[Any]:
     return np.errstate(all="ignore")
 
 
-def _power(a: Value, b: Value) -> Value:
+def _power(a: _Value, b: _Value) -> _Value:
     if isinstance(b, float):
         if b == 2.0:
             return a * a
@@ -54,14 +54,14 @@ def _power(a: Value, b: Value) -> Value:
     return np.power(a, b)
 
 
-_VALUES: dict[int, Callable[..., Value]] = {
+_VALUES: dict[int, Callable[..., _Value]] = {
     **{g.ADD: np.add, g.SUB: np.subtract, g.MUL: np.multiply, g.DIV: np.divide, g.POW: _power},
     **{g.NEG: np.negative, g.SQUARE: np.square, g.CUBE: lambda a: a * a * a, g.SQRT: np.sqrt, g.EXP: np.exp},
     **{g.LOG: np.log, g.SIN: np.sin, g.COS: np.cos, g.TAN: np.tan, g.ARCSIN: np.arcsin, g.ARCCOS: np.arccos},
     **{g.ARCTAN: np.arctan, g.SINH: np.sinh, g.COSH: np.cosh, g.TANH: np.tanh, g.ABS: np.abs},
     **{g.MIN: np.minimum, g.MAX: np.maximum},
 }
-_SLOPES: dict[int, tuple[Callable[..., Value], ...]] = {
+_SLOPES: dict[int, tuple[Callable[..., _Value], ...]] = {
     g.ADD: (lambda a, b, v: 1.0, lambda a, b, v: 1.0),
     g.SUB: (lambda a, b, v: 1.0, lambda a, b, v: -1.0),
     g.MUL: (lambda a, b, v: b, lambda a, b, v: a),
@@ -89,14 +89,14 @@ _SLOPES: dict[int, tuple[Callable[..., Value], ...]] = {
 """The derivative of each function by each argument, from the arguments and the value."""
 
 
-def evaluate(formula: Formula, x: Array) -> Array:
-    """The formula's values (n,) on rows x (d, n); not finite where it has no value."""
+def evaluate_formula(formula: Formula, x: Reals) -> Reals:
+    """The formula's values (n,) on rows x (d, n); not finite if it has no value there."""
     values = _evaluate(formula, x)
     return np.broadcast_to(np.float64(values), x.shape[1:]) if np.ndim(values) == 0 else values
 
 
-def _evaluate(formula: Formula, x: Array) -> Value:
-    stack: list[Value] = []
+def _evaluate(formula: Formula, x: Reals) -> _Value:
+    stack: list[_Value] = []
     push, pop = stack.append, stack.pop
     numbers = iter(formula.values)
     for code in formula.codes:
@@ -112,7 +112,7 @@ def _evaluate(formula: Formula, x: Array) -> Value:
     return stack[0]
 
 
-def evaluate_with_jacobian(formula: Formula, x: Array) -> tuple[Array, Array]:
+def evaluate_with_jacobian(formula: Formula, x: Reals) -> tuple[Reals, Reals]:
     """Values (n,) and their derivatives (p, n) by the constants of `Formula.fitted`, in one reverse sweep.
 
     A value of row i depends on the constants through row i's nodes only. The adjoint of a constant's node is therefore
@@ -120,7 +120,7 @@ def evaluate_with_jacobian(formula: Formula, x: Array) -> tuple[Array, Array]:
     """
     rows, codes = x.shape[1], formula.codes
     count = len(codes)
-    tape: list[Value] = [None] * count
+    tape: list[_Value] = [None] * count
     arguments: list[tuple[int, ...]] = [()] * count
     depends = [False] * count
     stack: list[int] = []
@@ -138,7 +138,7 @@ def evaluate_with_jacobian(formula: Formula, x: Array) -> tuple[Array, Array]:
             depends[place] = any(depends[part] for part in parts)
         stack.append(place)
     jacobian = np.empty((len(formula.fitted), rows))
-    adjoint: list[Value] = [None] * count
+    adjoint: list[_Value] = [None] * count
     adjoint[-1] = 1.0
     column = len(formula.fitted)
     for place in range(count - 1, -1, -1):
@@ -165,14 +165,14 @@ class Fit:
     evaluations: int
 
 
-def mean_squared_error(formula: Formula, x: Array, y: Array, weights: Array | None = None) -> float:
+def mean_squared_error(formula: Formula, x: Reals, y: Reals, weights: Reals | None = None) -> float:
     """The mean of the squared errors, each times its weight; inf if a value is not finite."""
-    residual = evaluate(formula, x) - y
+    residual = evaluate_formula(formula, x) - y
     total = float(residual @ residual if weights is None else (weights * residual) @ residual)
     return total / len(y) if math.isfinite(total) else math.inf
 
 
-def fit_constants(formula: Formula, x: Array, y: Array, weights: Array | None = None, steps: int = 8) -> Fit:
+def fit_constants(formula: Formula, x: Reals, y: Reals, weights: Reals | None = None, steps: int = 8) -> Fit:
     """Least squares over the formula's constants, begun at its values: Levenberg-Marquardt with Marquardt's scaling.
 
     steps: the most Jacobians; every step tries at most four dampings. It ends early once a step gains less than 1e-9
@@ -181,12 +181,12 @@ def fit_constants(formula: Formula, x: Array, y: Array, weights: Array | None = 
     root = None if weights is None else np.sqrt(weights)
     rounding = 1e-28 * float(y @ y) / len(y)
 
-    def loss_of(residual: Array) -> float:
+    def loss_of(residual: Reals) -> float:
         total = float(residual @ residual)
         return total / len(y) if math.isfinite(total) else math.inf
 
-    def residual_of(tried: Formula) -> Array:
-        difference: Array = evaluate(tried, x) - y
+    def residual_of(tried: Formula) -> Reals:
+        difference: Reals = evaluate_formula(tried, x) - y
         return difference if root is None else difference * root
 
     places = formula.fitted

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evo.plugins.formulas.evaluation import Array
+from evo.plugins.formulas.evaluation import Reals
 from evo.plugins.formulas.laws import Law, feynman, generated, small
 from evo.plugins.formulas.problem import FormulaProblem
 from evo.plugins.formulas.table import read_table
@@ -36,9 +36,9 @@ _SETS: dict[str, tuple[Callable[[], tuple[Law, ...]], str, str, str]] = {
     "train": (partial(generated, "train"), "generated formulas at 5 levels, to learn from", *_OWN),
     "test": (partial(generated, "test"), "generated formulas at 5 levels", *_OWN),
 }
-"""By name: the formulas, what they are, their source and its licence."""
+"""By name: the formulas, their description, their source and its licence."""
 _HELD_BACK = 4
-"""One row in so many of a file is a test row."""
+"""One row in this many of a file is a test row."""
 _LEAST_ROWS, _MOST_ROWS = 8, 2000
 """Of a file."""
 
@@ -50,7 +50,7 @@ class LawProblem(FormulaProblem):
         super().__init__(name, law.names, source, licence)
         self.law, self._noise, self._seed = law, noise, seed
 
-    def draw_rows(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def draw_rows(self) -> tuple[tuple[Reals, Reals], tuple[Reals, Reals]]:
         x, y = self.law.rows("train", self._seed)
         if self._noise:
             y = y + np.random.default_rng([self._seed, 7]).normal(0, self._noise * float(y.std()), len(y))
@@ -64,13 +64,13 @@ class LawProblem(FormulaProblem):
 class TableProblem(FormulaProblem):
     """Rows of a file; every fourth is a test row."""
 
-    def __init__(self, name: str, names: tuple[str, ...], units: tuple[str, ...], x: Array, y: Array) -> None:
+    def __init__(self, name: str, names: tuple[str, ...], units: tuple[str, ...], x: Reals, y: Reals) -> None:
         super().__init__(name, names[:-1], "the file's", "as the file's source says")
         self.output, self.units = names[-1], units
         held_back = np.arange(len(y)) % _HELD_BACK == _HELD_BACK - 1
         self._parts = ((x[:, ~held_back], y[~held_back]), (x[:, held_back], y[held_back]))
 
-    def draw_rows(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def draw_rows(self) -> tuple[tuple[Reals, Reals], tuple[Reals, Reals]]:
         return self._parts
 
 

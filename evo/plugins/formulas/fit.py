@@ -12,37 +12,37 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evo.plugins.formulas.evaluation import Array, evaluate, quiet
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula, quiet
 from evo.plugins.formulas.front import Front, FrontRow, recommend
-from evo.plugins.formulas.grammar import Formula, FormulaError, parse
+from evo.plugins.formulas.grammar import Formula, FormulaError, parse_formula
 from evo.plugins.formulas.ledger import EXACT
-from evo.plugins.formulas.residuals import describe_errors
+from evo.plugins.formulas.residuals import describe_residuals
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
-from evo.plugins.formulas.search import LOSSES, search, weigh
+from evo.plugins.formulas.search import search_formulas, weigh_errors
 from evo.plugins.formulas.table import BadTable, DataTable, read_table
 from evo.plugins.formulas.units import base_units, parse_unit, write_dimension
 from evo.plugins.formulas.writing import replace_names
 from evo.whole_file import write_whole
 from problems.address import did_you_mean, name_few
 
-FORMAT = 1
-FOLDER = Path("fits")
+_FORMAT = 1
+FITS_FOLDER = Path("fits")
 SAVE_SECONDS = 1.0
 """Between two writes of the file, at least."""
 
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What decides a fit, besides its file.
+    """What decides a fit, in addition to its file.
 
     units: `header`, or units by column as text
-    loss: of `search`, squared if it is None; files of earlier versions may have others, which are only printed
+    loss: of `search_formulas`
     target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
     out; the rest as in `search` and `read_table`
     """
@@ -53,7 +53,7 @@ class FitSettings:
     drop_missing: bool = False
     header: bool = True
     units: str | None = None
-    loss: str | None = None
+    loss: str = "squared"
     seconds: float | None = 60.0
     evaluations: int | None = None
     max_size: int = 50
@@ -61,12 +61,6 @@ class FitSettings:
     seed: int = 0
     guesses: tuple[str, ...] = ()
     test_share: float = 0.2
-
-    @property
-    def known_loss(self) -> str | None:
-        """The loss as `search` names it; None if it was removed."""
-        name = {None: "squared", "squared_error": "squared"}.get(self.loss, self.loss)
-        return name if name in LOSSES else None
 
     def read(self, path: Path) -> SplitTable:
         """The rows of a file. Raises BadTable, also for settings of the search that do not suit them."""
@@ -81,7 +75,7 @@ class FitSettings:
         )
         parts = split(table, self.test_share, self.seed)
         try:
-            weigh(table.y, None, self.known_loss or "squared")
+            weigh_errors(table.y, None, self.loss)
         except ValueError as error:
             raise BadTable(f"--loss relative, target {table.target!r}: {error}") from None
         _check_search(self, table)
@@ -133,7 +127,7 @@ class SavedFit:
     def record(self) -> dict[str, Any]:
         """The fit as JSON."""
         return {
-            "format": FORMAT,
+            "format": _FORMAT,
             "name": self.name,
             "created": self.created,
             "made_by": dict(self.made_by),
@@ -160,12 +154,12 @@ class SplitTable:
     """The rows of a table that are fitted and those that are held out, (n, d) and (n,), with the table's weights."""
 
     table: DataTable
-    x: Array
-    y: Array
-    weights: Array | None
-    test_x: Array
-    test_y: Array
-    test_weights: Array | None
+    x: Reals
+    y: Reals
+    weights: Reals | None
+    test_x: Reals
+    test_y: Reals
+    test_weights: Reals | None
 
 
 def split(table: DataTable, share: float, seed: int) -> SplitTable:
@@ -182,14 +176,14 @@ def split(table: DataTable, share: float, seed: int) -> SplitTable:
     return SplitTable(table, table.x[train], table.y[train], weights, table.x[test], table.y[test], test_weights)
 
 
-def measure(formula: Formula, x: Array, y: Array, weights: Array | None = None) -> tuple[float | None, int]:
+def measure(formula: Formula, x: Reals, y: Reals, weights: Reals | None = None) -> tuple[float | None, int]:
     """R2 of a formula on rows (n, d), and on how many it has no finite value. R2 is None if there are such rows, if
     there is no row, or if y is constant. weights: (n,) of the squared errors"""
     if len(y) < 2 or float(np.ptp(y)) == 0:
         return None, 0
     w = np.ones_like(y) if weights is None else weights
     with quiet():
-        values = evaluate(formula, np.ascontiguousarray(x.T))
+        values = evaluate_formula(formula, np.ascontiguousarray(x.T))
         undefined = int((~np.isfinite(values)).sum())
         largest = float(np.abs(y).max())  # squares of numbers near 1e154 overflow
         away = (y - float(w @ (y / w.sum()))) / largest
@@ -204,14 +198,14 @@ def load_fit(name: str) -> tuple[SavedFit, Path]:
     """A fit by its name or by the path of its file. Raises BadTable."""
     path = Path(name)
     if not (path.suffix == ".json" and path.exists()):
-        path = FOLDER / f"{name}.json"
+        path = FITS_FOLDER / f"{name}.json"
     if not path.is_file():
         known = list_fits()
         alike = [fit for fit in known if re.sub(r"\W|_", "-", fit) == re.sub(r"\W|_", "-", name)]
         if len(alike) == 1:  # the column's own name, as in `pump-Leistung P`
             return load_fit(alike[0])
         hint = did_you_mean(name, known) or (f"; there is {', '.join(known[:12])}" if known else "")
-        raise BadTable(f"there is no fit {name!r} in {FOLDER}/{hint}")
+        raise BadTable(f"there is no fit {name!r} in {FITS_FOLDER}/{hint}")
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         return _fit_of(record), path
@@ -223,26 +217,23 @@ def load_fit(name: str) -> tuple[SavedFit, Path]:
 
 def list_fits() -> list[str]:
     """The names of the saved fits, the newest last."""
-    files = sorted(FOLDER.glob("*.json"), key=lambda file: file.stat().st_mtime)
+    files = sorted(FITS_FOLDER.glob("*.json"), key=lambda file: file.stat().st_mtime)
     return [file.stem for file in files]
 
 
 def _fit_of(record: Mapping[str, Any]) -> SavedFit:
-    if record["format"] != FORMAT:
-        raise ValueError(f"its format is {record['format']}, and this version reads {FORMAT}")
-    known = {f.name for f in fields(FitSettings)}
+    if record["format"] != _FORMAT:
+        raise ValueError(f"its format is {record['format']}, and this version reads {_FORMAT}")
     settings: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in record["settings"].items()
-        if key in known
+        key: tuple(value) if isinstance(value, list) else value for key, value in record["settings"].items()
     }
     names = tuple(record["data"]["names"])
 
     def read_row(row: Mapping[str, Any]) -> FrontRow:
-        given = {key: row[key] for key in _ROW if key in row}
-        if given.get("score", 0.0) is None:
+        given = {key: row[key] for key in _ROW}
+        if given["score"] is None:
             given["score"] = math.inf
-        return FrontRow(parse(row["equation"], names), names, **given)
+        return FrontRow(parse_formula(row["equation"], names), names, **given)
 
     return SavedFit(
         str(record["name"]),
@@ -253,7 +244,7 @@ def _fit_of(record: Mapping[str, Any]) -> SavedFit:
         tuple(FitSession(**session) for session in record["sessions"]),
         tuple(map(read_row, record["rows"])),
         record["recommended"],
-        record.get("advice", ""),
+        record["advice"],
     )
 
 
@@ -302,11 +293,6 @@ def begin_fit(
 def reopen_fit(fit: SavedFit) -> SplitTable:
     """The rows of a saved fit. Raises BadTable if its file has changed, and for settings that do not suit it."""
     path = Path(fit.data["path"])
-    if fit.settings.known_loss is None:
-        raise BadTable(
-            f"{fit.name} has the loss {fit.settings.loss}, which was removed; start a new fit, and give outliers a "
-            "small weight with --weights COLUMN"
-        )
     if hash_file(path) != fit.data["sha256"]:
         raise BadTable(f"{path} has changed since the fit {fit.name} read it; start a new fit")
     return fit.settings.read(path)
@@ -321,8 +307,8 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     settings = fit.settings
     seed = settings.seed + len(fit.sessions)
     guesses = [*(row.formula for row in fit.rows), *(_parse_guess(text, parts.table) for text in settings.guesses)]
-    loss = settings.known_loss or "squared"
-    test_weights = weigh(parts.test_y, parts.test_weights, loss)
+    loss = settings.loss
+    test_weights = weigh_errors(parts.test_y, parts.test_weights, loss)
     held_out: dict[Formula, tuple[float | None, int]] = {}
     saved = [0.0]
 
@@ -347,7 +333,7 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
         return watch(now)
 
     save_fit(replace(fit, sessions=(*fit.sessions, FitSession(seed, 0, 0.0, ""))), path)
-    front = search(
+    front = search_formulas(
         parts.x,
         parts.y,
         _read_rules(settings, parts.table),
@@ -367,10 +353,10 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
 
 def advise(fit: SavedFit, parts: SplitTable) -> SavedFit:
     """The fit with what its errors show."""
-    if fit.recommended is None or fit.settings.known_loss != "squared":
+    if fit.recommended is None or fit.settings.loss != "squared":
         return replace(fit, advice="")
     weights = None if parts.weights is None or parts.test_weights is None else [parts.weights, parts.test_weights]
-    line = describe_errors(
+    line = describe_residuals(
         fit.recommended,
         np.vstack([parts.x, parts.test_x]),
         np.concatenate([parts.y, parts.test_y]),
@@ -443,7 +429,7 @@ def _check_search(settings: FitSettings, table: DataTable) -> None:
 
 def _parse_guess(text: str, table: DataTable) -> Formula:
     try:
-        return parse(replace_names(text, table.spellings), table.names)
+        return parse_formula(replace_names(text, table.spellings), table.names)
     except FormulaError as fault:
         raise BadTable(f"--guess {text!r}: {fault}") from None
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.plugins.formulas.evaluation import Array, evaluate, quiet
-from evo.plugins.formulas.grammar import Formula, write
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula, quiet
+from evo.plugins.formulas.grammar import Formula, write_formula
 from evo.plugins.formulas.writing import to_latex, to_python, to_sympy
 
 _NODE_FREEDOM = 0.3
@@ -51,13 +51,13 @@ class FrontRow:
     def __repr__(self) -> str:
         return f"FrontRow({self.text()!r}, complexity={self.complexity}, loss={self.loss:.4g})"
 
-    def __call__(self, x: npt.ArrayLike) -> Array:
+    def __call__(self, x: npt.ArrayLike) -> Reals:
         """Values (n,) at x (n, d); nan where the formula has none."""
         table = np.asarray(x, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != len(self.names):
             raise ValueError(f"x must be (rows, {len(self.names)}), not {table.shape}")
         with quiet():
-            values = evaluate(self.formula, np.ascontiguousarray(table.T))
+            values = evaluate_formula(self.formula, np.ascontiguousarray(table.T))
         return np.where(np.isfinite(values), values, np.nan)
 
     def __getitem__(self, column: str) -> Any:
@@ -67,11 +67,11 @@ class FrontRow:
         return {**vars(self), "lambda_format": self}[column]
 
     def text(self, digits: int = 4) -> str:
-        """The equation with numbers of so many significant digits."""
-        return write(self.formula, self.names, digits)
+        """The equation with numbers of `digits` significant digits."""
+        return write_formula(self.formula, self.names, digits)
 
     def latex(self, digits: int = 4) -> str:
-        """LaTeX, numbers with so many significant digits."""
+        """LaTeX, numbers with `digits` significant digits."""
         return to_latex(self.formula, self.names, digits)
 
     def sympy(self) -> Any:
@@ -107,8 +107,8 @@ class Front:
     def __getitem__(self, index: int) -> FrontRow:
         return self.rows[index]
 
-    def predict(self, x: npt.ArrayLike, row: FrontRow | None = None) -> Array:
-        """Values (n,) of a row, the recommended one by default, at x (n, d); nan where it has none."""
+    def predict(self, x: npt.ArrayLike, row: FrontRow | None = None) -> Reals:
+        """Values (n,) of a row, the recommended one by default, at x (n, d); nan if it has none."""
         chosen = row or self.best
         if chosen is None:
             raise ValueError("the front is empty")

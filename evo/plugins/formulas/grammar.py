@@ -55,7 +55,7 @@ NAMED = {"pi": math.pi, "e": math.e, "E": math.e}
 _MODULES = {"np", "numpy", "math", "sp", "sympy"}
 
 
-def name_of(code: int) -> str:
+def function_name(code: int) -> str:
     """The name of a function."""
     return FUNCTIONS[code].name
 
@@ -87,7 +87,7 @@ class Formula:
 
     @cached_property
     def fitted(self) -> tuple[int, ...]:
-        """Where in `values` the constants stand that may be fitted."""
+        """The places in `values` of the constants that may be fitted."""
         numbers = [code for code in self.codes if code in (CONSTANT, FIXED)]
         return tuple(place for place, code in enumerate(numbers) if code == CONSTANT)
 
@@ -187,7 +187,7 @@ def apply(code: int, *arguments: Formula) -> Formula:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def parse(text: str, names: Sequence[str]) -> Formula:
+def parse_formula(text: str, names: Sequence[str]) -> Formula:
     """The formula that a text says. Raises FormulaError, one line.
 
     Accepted are an expression, `y = expression`, Python code of assignments and a `return`, code fences, `np.` and
@@ -306,7 +306,7 @@ class _Reader:
 
 
 def _binary(code: int, left: Formula, right: Formula) -> Formula:
-    """Squares and cubes have functions of their own."""
+    """Squares and cubes have separate functions."""
     if code == POW and right.codes == (FIXED,) and right.values[0] in (2.0, 3.0):
         return apply(SQUARE if right.values[0] == 2.0 else CUBE, left)
     return apply(code, left, right)
@@ -340,7 +340,7 @@ Number = Callable[[float, bool, int], str]
 """Writes a number: its value, whether it is fixed, and how many digits are shown."""
 
 
-def write_number(value: float, fixed_number: bool, digits: int = 17) -> str:
+def write_constant(value: float, fixed_number: bool, digits: int = 17) -> str:
     """A number as text that reads back as the same kind: `pi` and whole numbers are fixed, others carry a point."""
     if fixed_number:
         for name, known in NAMED.items():
@@ -352,12 +352,12 @@ def write_number(value: float, fixed_number: bool, digits: int = 17) -> str:
     return text if fixed_number or "." in text or "e" in text or "n" in text else text + ".0"
 
 
-def write(
+def write_formula(
     formula: Formula,
     names: Sequence[str],
     digits: int = 17,
     calls: Callable[[str], str] = str,
-    number: Number = write_number,
+    number: Number = write_constant,
 ) -> str:
     """The formula as text of the grammar, with as few parentheses as reading it back allows.
 
@@ -383,7 +383,7 @@ def _write_binary(
     code: int, left: tuple[str, int], right: tuple[str, int], calls: Callable[[str], str]
 ) -> tuple[str, int]:
     if code in (MIN, MAX):
-        return f"{calls(name_of(code))}({left[0]}, {right[0]})", _ATOM
+        return f"{calls(function_name(code))}({left[0]}, {right[0]})", _ATOM
     if code in (ADD, SUB):
         sign = "+" if code == ADD else "-"
         return f"{_within(left, _SUM)} {sign} {_within(right, _PRODUCT)}", _SUM
@@ -397,4 +397,4 @@ def _write_unary(code: int, argument: tuple[str, int], calls: Callable[[str], st
         return f"-{_within(argument, _POWER)}", _SIGN
     if code in (SQUARE, CUBE):
         return f"{_within(argument, _ATOM)}**{2 if code == SQUARE else 3}", _POWER
-    return f"{calls(name_of(code))}({argument[0]})", _ATOM
+    return f"{calls(function_name(code))}({argument[0]})", _ATOM

@@ -17,8 +17,8 @@ from importlib.resources import files
 
 import numpy as np
 
-from evo.plugins.formulas.evaluation import Array, evaluate, quiet
-from evo.plugins.formulas.grammar import Formula, parse
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula, quiet
+from evo.plugins.formulas.grammar import Formula, parse_formula
 
 _ROWS = 200, 1000
 """Training rows and test rows of the Feynman equations and of the drawn formulas."""
@@ -43,18 +43,18 @@ class Law:
     test: Specification
     target: str = "y"
 
-    def value(self, x: Array) -> Array:
+    def value(self, x: Reals) -> Reals:
         """y (n,) of rows x (d, n)."""
         if self.text.startswith("harmonic"):
             return np.array([np.sum(1 / np.arange(1, round(each) + 1)) for each in x[0]])
         with quiet():
-            return evaluate(self.formula, x)
+            return evaluate_formula(self.formula, x)
 
     @property
     def formula(self) -> Formula:
-        return parse(self.text, self.names)
+        return parse_formula(self.text, self.names)
 
-    def rows(self, split: str, seed: int) -> tuple[Array, Array]:
+    def rows(self, split: str, seed: int) -> tuple[Reals, Reals]:
         """x (d, n) and y (n,) of "train" or "test", rows without a value left out."""
         spec = self.train if split == "train" else self.test
         rng = np.random.default_rng([seed, split == "train"])
@@ -64,7 +64,7 @@ class Law:
         return np.ascontiguousarray(x[:, kept]), y[kept]
 
 
-def _draw(spec: Specification, rng: np.random.Generator, most: int) -> Array:
+def _draw(spec: Specification, rng: np.random.Generator, most: int) -> Reals:
     """Uniform rows, or the grid of evenly spaced values (a step, or a count if the number is a large whole one)."""
     if spec[0][0] == "U":
         count = int(spec[0][3])

@@ -3,7 +3,7 @@
 One evaluation is one pass of a formula over the training rows. A residual and a Jacobian of a fit count as one each. A
 pass over more than PASS_NODES nodes counts in proportion: fitting a linear model of 100 terms, or screening 100 terms
 against a residual, touches three nodes a term (coefficient, product, sum) and counts as 300 / PASS_NODES evaluations,
-beside the one that each term's own column cost.
+in addition to one for the column of each term.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evo.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula, fit_constants, mean_squared_error
 from evo.plugins.formulas.grammar import Formula
 from evo.plugins.formulas.rules import FormulaRules
 
@@ -57,9 +57,9 @@ class Ledger:
     tick: called every TICK_SECONDS, and may raise
     """
 
-    x: Array
-    y: Array
-    weights: Array | None
+    x: Reals
+    y: Reals
+    weights: Reals | None
     most: float
     deadline: float
     rules: FormulaRules
@@ -87,7 +87,7 @@ class Ledger:
         self.spent += evaluations
 
     def spend_pass(self, terms: int) -> None:
-        """A pass over a linear model of so many stored columns."""
+        """A pass over a linear model of this many stored columns."""
         self.spend(max(1.0, 3.0 * terms / PASS_NODES))
 
     def add(self, formula: Formula, loss: float) -> bool:
@@ -125,10 +125,10 @@ class Ledger:
         self.add(fitted.formula, fitted.loss)
         return fitted.formula, fitted.loss
 
-    def column(self, formula: Formula) -> Array:
+    def column(self, formula: Formula) -> Reals:
         """The values of a term; counted."""
         self.spend(1)
-        return evaluate(formula, self.x)
+        return evaluate_formula(formula, self.x)
 
     @property
     def exact(self) -> bool:

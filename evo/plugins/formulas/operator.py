@@ -12,18 +12,18 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from evo.plugins.formulas.grammar import CODES, Formula, FormulaError, parse, write
+from evo.plugins.formulas.grammar import CODES, Formula, FormulaError, parse_formula, write_formula
 from evo.plugins.formulas.terms import weighted_sum
 from evo.plugins.formulas.variation import Variation
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.generators import Generator
+from vpo.policies.scripted import Generator
 
 _FUNCTIONS = tuple(
     CODES[name] for name in ("+", "-", "*", "/", "square", "cube", "sqrt", "exp", "log", "sin", "cos", "tanh")
 )
-LARGEST = 45
+_LARGEST = 45
 """Nodes of a child."""
 _NAMES = re.compile(r"from the variables (.+?)\.(?:\n|$)")
 _FITTED = re.compile(r"(?m)\bFitted: (.+)$")
@@ -44,7 +44,7 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     fitted = _FITTED.search(prompt.user)
     if fitted is not None and prompt.shown:  # the parent has the constants that its feedback gives
         shown = [*_formulas([fitted[1]], names), *shown[1:]]
-    return [write(_child(shown, names, _generator(bits, place)), names, digits=8) for place in range(answers)]
+    return [write_formula(_child(shown, names, _generator(bits, place)), names, digits=8) for place in range(answers)]
 
 
 @cache
@@ -65,7 +65,7 @@ def _formulas(texts: Sequence[str], names: tuple[str, ...]) -> list[Formula]:
     formulas = []
     for text in texts:
         try:
-            formulas.append(parse(text, names))
+            formulas.append(parse_formula(text, names))
         except FormulaError:
             continue
     return formulas
@@ -82,6 +82,6 @@ def _child(shown: Sequence[Formula], names: tuple[str, ...], rng: random.Random)
             child = weighted_sum([parent, variation.term()], [1.0, rng.choice((0.1, -0.1))])
         else:
             child = variation.change(parent, others)
-        if child != parent and child.size <= LARGEST:
+        if child != parent and child.size <= _LARGEST:
             return child
     return variation.term()

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from evo.plugins.formulas.evaluation import Array, evaluate, fit_constants, quiet
-from evo.plugins.formulas.grammar import CALLABLE, Formula, FormulaError, parse, write
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula, fit_constants, quiet
+from evo.plugins.formulas.grammar import CALLABLE, Formula, FormulaError, parse_formula, write_formula
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
 
-RULES = "formulas 1"
+_RULES = "formulas 1"
 """Changes when scores change."""
 REGIONS = 5
 SOLVED_R2 = 0.999
@@ -51,21 +51,21 @@ class FormulaProblem(Problem):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def draw_rows(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def draw_rows(self) -> tuple[tuple[Reals, Reals], tuple[Reals, Reals]]:
         """(x (d, n), y (n,)) of the training rows and of the test rows."""
         raise NotImplementedError
 
     @cached_property
-    def _rows(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def _rows(self) -> tuple[tuple[Reals, Reals], tuple[Reals, Reals]]:
         return self.draw_rows()
 
     @property
-    def train(self) -> tuple[Array, Array]:
+    def train(self) -> tuple[Reals, Reals]:
         """x (d, n) and y (n,) that answers are fitted to and rewarded on."""
         return self._rows[0]
 
     @property
-    def test(self) -> tuple[Array, Array]:
+    def test(self) -> tuple[Reals, Reals]:
         """x (d, n) and y (n,) that decide whether the problem is solved."""
         return self._rows[1]
 
@@ -121,7 +121,7 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
     def canonical(self, answer: str) -> str:
         """The formula as the grammar writes it; other texts as other problems have them."""
         try:
-            return write(parse(answer, self.names), self.names)
+            return write_formula(parse_formula(answer, self.names), self.names)
         except FormulaError:
             return super().canonical(answer)
 
@@ -129,14 +129,14 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
         """Of the rules and the rows."""
         (x, y), (a, b) = self._rows
         numbers = [array.round(9).tolist() for array in (x, y, a, b)]
-        return fingerprint_of(RULES, self.names, self.output, *numbers)
+        return fingerprint_of(_RULES, self.names, self.output, *numbers)
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
     def score(self, answer: str) -> Score:
         """Rewards, fitness and features of an answer. Features: `size` and `constants`."""
         try:
-            formula = parse(answer, self.names)
+            formula = parse_formula(answer, self.names)
         except FormulaError as fault:
             return Score.failure(len(self.objectives), str(fault), f"{fault}. Write one expression.")
         with quiet():
@@ -146,15 +146,15 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
         x, y = self.train
         fitted = fit_constants(formula, x, y, steps=FIT_STEPS)
         if not math.isfinite(fitted.loss):
-            bad = int((~np.isfinite(evaluate(formula, x))).sum())
+            bad = int((~np.isfinite(evaluate_formula(formula, x))).sum())
             fault = f"the formula has no finite value on {bad} of {len(y)} rows"
             return Score.failure(len(self.objectives), fault)
-        residual = evaluate(fitted.formula, x) - y
+        residual = evaluate_formula(fitted.formula, x) - y
         errors = region_errors(self, residual)
         quality = [_reward(error) for error in errors]
         size = formula.size
         test_x, test_y = self.test
-        wrong = evaluate(fitted.formula, test_x) - test_y
+        wrong = evaluate_formula(fitted.formula, test_x) - test_y
         r2 = 1 - float((wrong**2).mean()) / max(float(test_y.var()), 1e-300)
         solved = math.isfinite(r2) and r2 > SOLVED_R2
         fitness = 0.5 * min(sum(quality) / REGIONS, 0.999) + (0.5 if solved else 0.0)
@@ -166,9 +166,9 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
             self._describe(fitted.formula, residual, errors),
         )
 
-    def _describe(self, fitted: Formula, residual: Array, errors: Sequence[float]) -> str:
+    def _describe(self, fitted: Formula, residual: Reals, errors: Sequence[float]) -> str:
         x, _y = self.train
-        lines = [f"Fitted: {write(fitted, self.names, digits=6)}"]
+        lines = [f"Fitted: {write_formula(fitted, self.names, digits=6)}"]
         for k, error in enumerate(errors):
             inside = self.regions == k
             if inside.any():
@@ -180,7 +180,7 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
         return "\n".join(lines)
 
 
-def region_errors(problem: FormulaProblem, residual: Array) -> list[float]:
+def region_errors(problem: FormulaProblem, residual: Reals) -> list[float]:
     """The mean squared residual (n,) of each region as a share of the target's variance; of all rows if it is empty."""
     variance = max(float(problem.train[1].var()), 1e-300)
     insides = [residual[problem.regions == k] for k in range(REGIONS)]

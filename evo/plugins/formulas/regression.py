@@ -1,7 +1,7 @@
 """Linear models around links: y = M * g(c0 + c1 t1 + ...), found by least squares before anything evolves.
 
 Many laws are of this form: products of powers (one fit of logarithms), polynomials, rational functions, square roots
-and exponentials of sums. A fit of all terms tells in one evaluation whether the target lies in their span; terms are
+and exponentials of sums. A fit of all terms tells in one evaluation whether the target is in their span; terms are
 then removed one by one. Forward selection (orthogonal least squares) finds few among many.
 
 Sources: interaction-transformation (de Franca 2018), TIR (2022); SINDy (Brunton 2016) for removal; separability in
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array, evaluate
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula
 from evo.plugins.formulas.grammar import Formula, apply
 from evo.plugins.formulas.ledger import EXACT, PASS_NODES, Ledger
 from evo.plugins.formulas.terms import LINKS, Link, monomial, weighted_sum
@@ -35,9 +35,9 @@ class Target:
 
     link: Link
     prefactor: Formula | None
-    factor: Array | None
-    z: Array
-    root: Array
+    factor: Reals | None
+    z: Reals
+    root: Reals
     indices: tuple[int, ...]
 
     @property
@@ -54,7 +54,7 @@ class Target:
             return apply(g.DIV, self.prefactor, outer.arguments()[1])
         return apply(g.MUL, self.prefactor, outer)
 
-    def loss(self, ledger: Ledger, z: Array) -> float:
+    def loss(self, ledger: Ledger, z: Reals) -> float:
         """The loss in y of a prediction of z."""
         predicted = self.link.forward(z)
         if self.factor is not None:
@@ -69,7 +69,7 @@ def make_target(ledger: Ledger, name: str, indices: Sequence[int], prefactor: Fo
     """The target of a link; None if some row has no z, or z is as good as constant."""
     link, factor, y = LINKS[name], None, ledger.y
     if prefactor is not None:
-        factor = evaluate(prefactor, ledger.x)
+        factor = evaluate_formula(prefactor, ledger.x)
         y = y / factor
     z = link.inverse(y)
     slope = np.abs(link.slope(y) if factor is None else link.slope(y) * factor)
@@ -85,7 +85,7 @@ def make_target(ledger: Ledger, name: str, indices: Sequence[int], prefactor: Fo
     return Target(link, prefactor, factor, z, root, tuple(indices))
 
 
-def solve(columns: Array, z: Array, root: Array) -> tuple[Array, Array] | None:
+def solve(columns: Reals, z: Reals, root: Reals) -> tuple[Reals, Reals] | None:
     """Weighted least squares with an intercept: coefficients (k + 1,), the intercept last, and their standard errors
     over the residual's deviation; None if it is singular beyond repair. columns: (k, n)"""
     design = np.vstack([columns, np.ones_like(z)]) * root
@@ -107,9 +107,9 @@ class TermColumns:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._values: dict[Formula, Array | None] = {}
+        self._values: dict[Formula, Reals | None] = {}
 
-    def get(self, term: Formula) -> Array | None:
+    def get(self, term: Formula) -> Reals | None:
         """(n,), None if a value is not finite or enormous, or the rules refuse the term. The first time costs an
         evaluation, except of variables."""
         if term not in self._values:
@@ -118,15 +118,15 @@ class TermColumns:
             self._values[term] = self._evaluate(term)
         return self._values[term]
 
-    def _evaluate(self, term: Formula) -> Array | None:
+    def _evaluate(self, term: Formula) -> Reals | None:
         ledger = self._ledger
         if not ledger.rules.admits_term(term):
             ledger.spend(0.02)
             return None
-        values = evaluate(term, ledger.x) if term.size == 1 else ledger.column(term)
+        values = evaluate_formula(term, ledger.x) if term.size == 1 else ledger.column(term)
         return values if np.isfinite(values).all() and float(np.abs(values).max()) < ledger.largest else None
 
-    def matrix(self, terms: Sequence[Formula]) -> tuple[list[Formula], Array]:
+    def matrix(self, terms: Sequence[Formula]) -> tuple[list[Formula], Reals]:
         """The terms that have values, and these (k, n)."""
         kept, rows = [], []
         for term in terms:
@@ -145,7 +145,7 @@ class Sum:
     loss: float
 
 
-def fit_sum(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array) -> Sum | None:
+def fit_sum(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Reals) -> Sum | None:
     """Least squares over the coefficients; the formula is added to the front. Counted as one pass."""
     ledger.spend_pass(len(terms))
     solved = solve(columns, target.z, target.root)
@@ -155,7 +155,7 @@ def fit_sum(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: A
 
 
 def _add_sum(
-    ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, coefficients: Array
+    ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Reals, coefficients: Reals
 ) -> Sum | None:
     scale = float(np.abs(target.z).max())
     weak = np.abs(coefficients[:-1]) * np.abs(columns).max(1) < 1e-11 * scale
@@ -172,7 +172,7 @@ def _add_sum(
     return Sum(tuple(terms), loss)
 
 
-def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, fewest: int = 1) -> None:
+def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Reals, fewest: int = 1) -> None:
     """Backward elimination: the term with the smallest t-value goes, and the rest is fitted again."""
     kept = list(range(len(terms)))
     while len(kept) > fewest:
@@ -191,7 +191,7 @@ def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
         kept = [k for place, k in enumerate(kept) if place not in gone]
 
 
-def select_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, most: int) -> Sum | None:
+def select_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Reals, most: int) -> Sum | None:
     """Orthogonal least squares: the term that lowers the error most is added, up to `most` of them. Every screening
     counts as a pass over all terms."""
     root, n = target.root, len(target.z)
@@ -203,7 +203,7 @@ def select_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
     norms[norms == 0] = 1.0
     residual, left = goal - (goal @ ones) * ones, norms.copy()
     chosen: list[int] = []
-    basis: list[Array] = []
+    basis: list[Reals] = []
     best: Sum | None = None
     total = float(goal @ goal)
     for _ in range(min(most, n // 2 - 1)):
@@ -233,12 +233,12 @@ def select_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
     return best
 
 
-def select_pairs(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array) -> Sum | None:
+def select_pairs(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Reals) -> Sum | None:
     """Of all sums of two terms the best one of each size, if it is better than those of smaller sizes; with an
     intercept and without.
 
     A selection that adds one term at a time misses log(a) + b wherever a third term is close to the sum. All products
-    of two columns count as passes over so many nodes: a product and a sum each, and half of them by symmetry.
+    of two columns count as passes over that many nodes: a product and a sum each, and half of them by symmetry.
     """
     ledger.spend(max(1.0, len(terms) ** 2 / PASS_NODES))
     ones = target.root / np.linalg.norm(target.root)
@@ -370,7 +370,12 @@ def find_prefactors(ledger: Ledger, indices: Sequence[int]) -> list[dict[int, fl
 
 
 def fit_rational(
-    ledger: Ledger, target: Target, above: Sequence[Formula], below: Sequence[Formula], tops: Array, bottoms: Array
+    ledger: Ledger,
+    target: Target,
+    above: Sequence[Formula],
+    below: Sequence[Formula],
+    tops: Reals,
+    bottoms: Reals,
 ) -> None:
     """z = (a0 + sum a t) / (b0 + sum b u): the smallest singular vector of z * below - above, then terms removed.
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from evo.plugins.formulas.evaluation import Array
+from evo.plugins.formulas.evaluation import Reals
 from evo.plugins.formulas.front import FrontRow
 
 _LEAST_ROWS = 20
@@ -19,8 +19,16 @@ _SPAN = 100.0
 _EXACT = 1e-9
 
 
-def describe_errors(
-    row: FrontRow, x: Array, y: Array, weights: Array | None, target: str, *, relative: str, weigh: str, span: bool
+def describe_residuals(
+    row: FrontRow,
+    x: Reals,
+    y: Reals,
+    weights: Reals | None,
+    target: str,
+    *,
+    relative: str,
+    weigh: str,
+    span: bool,
 ) -> str:
     """One line if errors grow with the value, or, with `span`, if the target spans two powers of ten or more; ""
     otherwise.
@@ -50,7 +58,7 @@ def describe_errors(
     return ""
 
 
-def find_growth(predicted: Array, errors: Array) -> tuple[float, float] | None:
+def find_growth(predicted: Reals, errors: Reals) -> tuple[float, float] | None:
     """The median error (n,) of the third of rows with the smallest |predicted| and of that with the largest, if a rank
     correlation shows that errors grow and the second median is at least twice the first; None otherwise."""
     known = np.isfinite(predicted) & np.isfinite(errors)

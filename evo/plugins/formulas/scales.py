@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array, evaluate, mean_squared_error
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula, mean_squared_error
 from evo.plugins.formulas.grammar import Formula, apply, constant, variable
 from evo.plugins.formulas.simplify import leaf, simplify
 
@@ -18,7 +18,7 @@ ORDINARY = range(-3, 4)
 """Powers of ten of the largest number of a column that is left as it is."""
 
 
-def find_scales(columns: Array) -> list[int]:
+def find_scales(columns: Reals) -> list[int]:
     """The power of ten by which each row of columns (k, n) is divided, 0 for those of ordinary size.
 
     A column whose largest number is up to ten times smaller than that of another shares its power, so that their
@@ -51,15 +51,15 @@ class ScaledRows:
     given: (d, n) of the table; x (d, n), y (n,): of the search, divided by 10**columns[k] and 10**target
     """
 
-    given: Array
+    given: Reals
     columns: tuple[int, ...]
     target: int
-    x: Array
-    y: Array
-    weights: Array | None
+    x: Reals
+    y: Reals
+    weights: Reals | None
 
     @classmethod
-    def of(cls, table: Array, goal: Array, weights: Array | None) -> ScaledRows:
+    def of(cls, table: Reals, goal: Reals, weights: Reals | None) -> ScaledRows:
         """The rows of a table (n, d) with its target (n,)."""
         given, (target,) = np.ascontiguousarray(table.T), find_scales(goal[None])
         columns = find_scales(given)
@@ -83,9 +83,9 @@ class ScaledRows:
         """The mean of the (weighted) squared errors of a formula of the table, in the units of the search."""
         return mean_squared_error(self._rescaled(formula), self.given, self.y, self.weights)
 
-    def errors(self, formula: Formula) -> Array:
+    def errors(self, formula: Formula) -> Reals:
         """The errors (n,) whose mean square is the loss."""
-        errors: Array = evaluate(self._rescaled(formula), self.given) - self.y
+        errors: Reals = evaluate_formula(self._rescaled(formula), self.given) - self.y
         return errors if self.weights is None else errors * np.sqrt(self.weights)
 
     def _rescaled(self, formula: Formula) -> Formula:

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import COLUMNS, Array, check_size, fit_constants, quiet
+from evo.plugins.formulas.evaluation import COLUMNS, Reals, check_size, fit_constants, quiet
 from evo.plugins.formulas.front import Front, FrontRow, freedom, recommend
-from evo.plugins.formulas.grammar import Formula, apply, constant, parse, write
+from evo.plugins.formulas.grammar import Formula, apply, constant, parse_formula, write_formula
 from evo.plugins.formulas.ledger import EXACT, Ledger, SearchEnded
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.scales import ScaledRows
@@ -35,7 +35,7 @@ Callback = Callable[[Front], bool | None]
 """Called when the front got better, at most about ten times a second, and every half second; true ends the search."""
 
 
-def search(
+def search_formulas(
     X: npt.ArrayLike,
     y: npt.ArrayLike,
     rules: FormulaRules | None = None,
@@ -64,7 +64,7 @@ def search(
     """
     begun, rules = time.monotonic(), rules or FormulaRules(read_functions(DEFAULT_FUNCTIONS))
     table, goal, given = check_rows(X, y, sample_weight)
-    weights = weigh(goal, given, loss)
+    weights = weigh_errors(goal, given, loss)
     names = tuple(names) if names is not None else tuple(f"x{i}" for i in range(1, table.shape[1] + 1))
     if len(names) != table.shape[1]:
         raise ValueError(f"there are {len(names)} names for {table.shape[1]} columns")
@@ -72,7 +72,7 @@ def search(
     unit = float(f"1e{every.target}") ** 2 if loss == "squared" else _mean_weight(every.y, given)
     if len(goal) > _MOST_ROWS:
         used = every.take(np.sort(np.random.default_rng(seed).choice(len(goal), _MOST_ROWS, replace=False)))
-    starts = [each if isinstance(each, Formula) else parse(each, names) for each in guesses]
+    starts = [each if isinstance(each, Formula) else parse_formula(each, names) for each in guesses]
     for guess, start in zip(guesses, starts, strict=True):
         if not isinstance(guess, Formula) and rules.express(start) is None:
             raise ValueError(f"the guess {guess!r} is too large, or has functions or forms that are not allowed")
@@ -105,7 +105,7 @@ def search(
 
 def check_rows(
     X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None
-) -> tuple[Array, Array, Array | None]:
+) -> tuple[Reals, Reals, Reals | None]:
     """X (n, d), y (n,) and weights (n,) with mean 1, or None. Raises ValueError, one line, for unusable rows."""
     table, goal = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if table.ndim != 2 or goal.shape != table.shape[:1] or not len(goal) or not table.shape[1]:
@@ -123,7 +123,7 @@ def check_rows(
     return table, goal, weights / weights.mean()
 
 
-def weigh(y: Array, weights: Array | None, loss: str) -> Array | None:
+def weigh_errors(y: Reals, weights: Reals | None, loss: str) -> Reals | None:
     """The weights (n,) of the squared errors under a loss: those given, over the square of the target and with mean 1
     if it is relative. Raises ValueError, one line, for another loss, and for a relative one of targets that are 0."""
     if loss not in LOSSES:
@@ -142,7 +142,7 @@ def weigh(y: Array, weights: Array | None, loss: str) -> Array | None:
     return np.asarray(shares * (len(y) / total if total else 1.0), dtype=np.float64)
 
 
-def _mean_weight(y: Array, weights: Array | None) -> float:
+def _mean_weight(y: Reals, weights: Reals | None) -> float:
     """By what a loss with the weights of `weigh` is multiplied to be the mean square of errors as shares of y."""
     return float(np.average(1 / y**2, weights=weights))
 
@@ -177,12 +177,14 @@ def _make_front(ledger: Ledger, data: ScaledRows, names: tuple[str, ...], unit: 
             score = fall / (formula.size - rows[-1].complexity) if rows else 0.0
             least, lowest, r2 = error, loss, 1 - loss / ledger.variance
             shown, tail = loss * unit, _kurtosis(data.errors(formula))
-            row = FrontRow(formula, names, write(formula, names), formula.size, shown, r2, score=score, tail=tail)
+            row = FrontRow(
+                formula, names, write_formula(formula, names), formula.size, shown, r2, score=score, tail=tail
+            )
             rows.append(row)
     return Front(tuple(rows), names, recommend(rows, n, EXACT), math.ceil(ledger.spent))
 
 
-def _kurtosis(errors: Array) -> float:
+def _kurtosis(errors: Reals) -> float:
     """The mean fourth power over the square of the mean square, 3 if all are 0."""
     squares = (errors / max(float(np.abs(errors).max()), 1e-300)) ** 2
     mean = float(squares.mean())

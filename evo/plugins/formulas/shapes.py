@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array, evaluate, evaluate_with_jacobian
-from evo.plugins.formulas.grammar import CONSTANT, Formula, apply, fixed, parse
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula, evaluate_with_jacobian
+from evo.plugins.formulas.grammar import CONSTANT, Formula, apply, fixed, parse_formula
 from evo.plugins.formulas.ledger import EXACT, PASS_NODES, Ledger
 from evo.plugins.formulas.regression import Target, round_off
 from evo.plugins.formulas.terms import product, raised, weighted_sum
@@ -47,8 +47,8 @@ def multiply(a: Formula, b: Formula) -> Formula:
     return apply(g.DIV, top, product(below)) if below else top
 
 
-def make_starts(index: int, u: Array) -> tuple[list[list[Formula]], list[list[Formula]], list[Formula]]:
-    """Starts for variable `index` with values u (n,), a list for each kind: those with a place on the axis, which stand
+def make_starts(index: int, u: Reals) -> tuple[list[list[Formula]], list[list[Formula]], list[Formula]]:
+    """Starts for variable `index` with values u (n,), a list for each kind: those with a place on the axis, which are
     alone; the others, waves with phase 0; and the factors that these are multiplied by. Some have no value."""
     low, high, width = float(u.min()), float(u.max()), float(np.ptp(u))
     least = low if low > 0 else 1e-3 * width
@@ -56,7 +56,7 @@ def make_starts(index: int, u: Array) -> tuple[list[list[Formula]], list[list[Fo
     names = [*(f"_{k}" for k in range(index)), "x"]
 
     def kind(text: str, constants: Iterable[tuple[float, ...]] = ((),)) -> list[Formula]:
-        formula = parse(text, names)
+        formula = parse_formula(text, names)
         return [formula.with_constants(each) for each in constants]
 
     rates = [(sign * rate / width,) for rate in (0.7, 1.5, 3, 6, 12, 25) for sign in (-1, 1)]
@@ -96,8 +96,8 @@ class _Kind:
     alone: whether they are not multiplied by factors"""
 
     starts: list[Formula]
-    values: Array
-    quarters: Array | None
+    values: Reals
+    quarters: Reals | None
     alone: bool
 
     @property
@@ -105,8 +105,8 @@ class _Kind:
         """Of a screening: four nodes a column."""
         return 4 * len(self.starts) * (1 if self.quarters is None else 2) / PASS_NODES
 
-    def best_start(self, weight: Array, basis: Array, residual: Array) -> tuple[float, Formula]:
-        """The start, times `weight` (n,) and beside a basis (n, q), that takes most from the squared residual; a wave
+    def best_start(self, weight: Reals, basis: Reals, residual: Reals) -> tuple[float, Formula]:
+        """The start, times `weight` (n,) and with a basis (n, q), that takes most from the squared residual; a wave
         with its best phase."""
         design, along = _project(self.values * weight, basis, residual)
         own = (design * design).sum(1)
@@ -122,7 +122,7 @@ class _Kind:
             start = start.with_constants((start.values[0], math.atan2(cosine[k], sine[k])))
         return float(gains[k]), start
 
-    def best_pair(self, weight: Array, basis: Array, residual: Array) -> _Choice:
+    def best_pair(self, weight: Reals, basis: Reals, residual: Reals) -> _Choice:
         """The two starts that take most together."""
         design, along = _project(self.values * weight, basis, residual)
         gram = design @ design.T
@@ -133,14 +133,14 @@ class _Kind:
         return float(gains.flat[k]), tuple(self.starts[place] for place in divmod(k, len(own)))
 
 
-def _project(design: Array, basis: Array, residual: Array) -> tuple[Array, Array]:
+def _project(design: Reals, basis: Reals, residual: Reals) -> tuple[Reals, Reals]:
     """Rows (k, n) of length 1, then without their part in a basis; and their products with the residual."""
     design = design / np.maximum(np.linalg.norm(design, axis=1, keepdims=True), 1e-300)
     design = design - (design @ basis) @ basis.T
     return design, design @ residual
 
 
-def _solve_pairs(a: Array, b: Array, mixed: Array, first: Array, second: Array) -> tuple[Array, Array]:
+def _solve_pairs(a: Reals, b: Reals, mixed: Reals, first: Reals, second: Reals) -> tuple[Reals, Reals]:
     """The coefficients of two columns whose squares, product, and products with a residual are known."""
     determinant = a * b - mixed * mixed
     scale = np.where(determinant > 1e-6 * a * b + 1e-18, 1 / np.maximum(determinant, 1e-18), 0.0)
@@ -154,7 +154,7 @@ class Fitted:
     whole: Formula
     terms: tuple[Formula, ...]
     intercept: bool
-    values: Array
+    values: Reals
     loss: float
     cost: float
 
@@ -166,26 +166,26 @@ class ShapeSearch:
         self._ledger, n = ledger, len(ledger.y)
         self._rows = np.sort(rng.choice(n, _SCREENED, replace=False)) if n > _SCREENED else np.arange(n)
         self._kinds: dict[int, list[_Kind]] = {}
-        self._factors: dict[int, list[tuple[Formula, Array]]] = {}
+        self._factors: dict[int, list[tuple[Formula, Reals]]] = {}
         for index in indices:
             alone, others, factors = make_starts(index, ledger.x[index])
             self._factors[index] = self._tabulate(factors)
             held = [(self._tabulate(starts), starts in alone) for starts in (*alone, *others)]
             self._kinds[index] = [self._make_kind(kind, stands_alone) for kind, stands_alone in held if kind]
 
-    def _make_kind(self, held: Sequence[tuple[Formula, Array]], alone: bool) -> _Kind:
+    def _make_kind(self, held: Sequence[tuple[Formula, Reals]], alone: bool) -> _Kind:
         starts = [start for start, _values in held]
         turned = [_quarter_on(each) for each in starts if each.codes[-1] == g.SIN]
         quarters = np.array([values for _start, values in self._tabulate(turned)]) if turned else None
         return _Kind(starts, np.array([values for _start, values in held]), quarters, alone)
 
-    def _tabulate(self, starts: Sequence[Formula]) -> list[tuple[Formula, Array]]:
+    def _tabulate(self, starts: Sequence[Formula]) -> list[tuple[Formula, Reals]]:
         """The starts that the rules allow and that have values on the screened rows, with these."""
         held = []
         for start in starts:
             if self._ledger.rules.admits_term(start):
                 self._ledger.spend(1)
-                values = evaluate(start, self._ledger.x[:, self._rows])
+                values = evaluate_formula(start, self._ledger.x[:, self._rows])
                 largest = float(np.abs(values).max())
                 if 1e-100 < largest < self._ledger.largest:
                     held.append((start, values))
@@ -211,7 +211,7 @@ class ShapeSearch:
         return [each for each in beam if each.terms]
 
     def _screen(
-        self, target: Target, base: Array, factor: tuple[Formula, Array], most: int
+        self, target: Target, base: Reals, factor: tuple[Formula, Reals], most: int
     ) -> list[tuple[Formula, ...]]:
         """What explains most of what a sum of `base` (q, n) leaves: of each kind the best start times the factor, at
         most `most`. Where that is 1, also three times as many products of starts and factors of the three columns that
@@ -222,7 +222,7 @@ class ShapeSearch:
         residual = goal - basis @ (basis.T @ goal)
         found: list[dict[object, _Choice]] = [{}, {}, {}]
 
-        def compare(kind: _Kind, term: Formula, values: Array, place: int) -> float:
+        def compare(kind: _Kind, term: Formula, values: Reals, place: int) -> float:
             self._ledger.spend(kind.passes)
             gain, start = kind.best_start(values * root, basis, residual)
             for each in _twins(start):
@@ -240,7 +240,7 @@ class ShapeSearch:
                     if kind.starts[0].codes != term.codes:
                         compare(kind, term, values, 1)
         if factor[0] == _ONE and not len(base):
-            crossed: list[tuple[Formula, Array]] = []
+            crossed: list[tuple[Formula, Reals]] = []
             for index in ranked[:2]:  # waves below bells of their column, and times waves of the other
                 bells, waves = kinds[index][0], kinds[index][-1]
                 if waves.quarters is not None:
@@ -278,14 +278,14 @@ class ShapeSearch:
         ledger, goal = self._ledger, target.z * target.root
         counts = np.cumsum([len(term.fitted) for term in terms])[:-1].tolist()
 
-        def set_constants(numbers: Array) -> tuple[Formula, ...]:
+        def set_constants(numbers: Reals) -> tuple[Formula, ...]:
             parts = np.split(numbers, counts)
             return tuple(term.with_constants(part.tolist()) for term, part in zip(terms, parts, strict=True))
 
-        def solve(tried: Sequence[Formula]) -> tuple[float, Array, Array, Array, Array] | None:
+        def solve(tried: Sequence[Formula]) -> tuple[float, Reals, Reals, Reals, Reals] | None:
             """Loss, residual, an orthonormal basis, coefficients, values."""
             ledger.spend(1)
-            values = np.array([evaluate(term, ledger.x) for term in tried])
+            values = np.array([evaluate_formula(term, ledger.x) for term in tried])
             design = (np.vstack([values, np.ones(len(goal))]) if intercept else values) * target.root
             size = np.abs(design).max(1)
             if not (np.isfinite(size).all() and size.min() > 1e-100 and size.max() < ledger.largest):
@@ -325,7 +325,7 @@ class ShapeSearch:
         return self._add(target, set_constants(numbers), intercept, state[3], state[4])
 
     def _add(
-        self, target: Target, terms: tuple[Formula, ...], intercept: bool, coefficients: Array, values: Array
+        self, target: Target, terms: tuple[Formula, ...], intercept: bool, coefficients: Reals, values: Reals
     ) -> Fitted | None:
         ledger, n = self._ledger, len(target.z)
         numbers = [round_off(c) for c in coefficients.tolist()]
@@ -359,7 +359,7 @@ def _quarter_on(wave: Formula) -> Formula:
 
 
 def _twins(start: Formula) -> list[Formula]:
-    """The start, and those that span the same beside a constant: of a step from -1 to 1, both from 0 to 1."""
+    """The start, and those that span the same with a constant: of a step from -1 to 1, both from 0 to 1."""
     if start.codes[-1] != g.TANH:
         return [start]
     inner = start.arguments()[0]

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array, evaluate, quiet
+from evo.plugins.formulas.evaluation import Reals, evaluate_formula, quiet
 from evo.plugins.formulas.grammar import CONSTANT, VARIABLE, Formula, apply, constant, fixed, variable
 from evo.plugins.formulas.terms import product, raised
 
@@ -22,7 +22,7 @@ NUMBERS, POWERS, SUMS = range(3)
 sums, exponentials and logarithms too."""
 
 
-def simplify(formula: Formula, x: Array) -> Formula:
+def simplify(formula: Formula, x: Reals) -> Formula:
     """A formula with the same values on rows x (d, n), and as few nodes as the rules of this module make it."""
 
     def shorten(code: int, parts: list[Formula]) -> Formula:
@@ -58,9 +58,9 @@ def _cost(formula: Formula) -> tuple[int, int, int, int]:
     return formula.size, sum(1 for code in formula.codes if code >= VARIABLE), unary, negative
 
 
-def _is_equal(formula: Formula, other: Formula, x: Array) -> bool:
+def _is_equal(formula: Formula, other: Formula, x: Reals) -> bool:
     """Whether both have the same values where the other has one, which it must have on some row."""
-    values, wanted = evaluate(formula, x), evaluate(other, x)
+    values, wanted = evaluate_formula(formula, x), evaluate_formula(other, x)
     known = np.isfinite(wanted)
     near = np.abs(wanted[known])
     return bool(known.any() and (np.abs(values - wanted)[known] <= 1e-9 * near + 1e-12 * near.max()).all())
@@ -75,7 +75,7 @@ def _shorter(formula: Formula) -> tuple[Formula, ...]:
 
 def _rewritings(formula: Formula) -> Iterator[Formula]:
     if all(code < VARIABLE for code in formula.codes):
-        value = float(evaluate(formula, np.empty((0, 1)))[0])
+        value = float(evaluate_formula(formula, np.empty((0, 1)))[0])
         if math.isfinite(value) and (CONSTANT in formula.codes or value % 1 == 0):
             yield leaf(value, CONSTANT not in formula.codes)
         return

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array
+from evo.plugins.formulas.evaluation import Reals
 from evo.plugins.formulas.grammar import Formula, apply, constant, variable
 from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.regression import Target, TermColumns, find_prefactors, fit_sum, solve
@@ -31,7 +31,7 @@ def _positive(ledger: Ledger, indices: Sequence[int]) -> list[int]:
     return [i for i in indices if float(ledger.x[i].min()) > 1e-9 and float(ledger.x[i].std()) > 1e-9]
 
 
-def _trimmed_solve(columns: Array, z: Array) -> tuple[Array, Array, float] | None:
+def _trimmed_solve(columns: Reals, z: Reals) -> tuple[Reals, Reals, float] | None:
     """Least squares without the rows whose residual is far below the others: where a sum of either sign is near 0, its
     logarithm says nothing. Coefficients, their standard errors, and the deviation of the rows kept."""
     root = residual = np.ones_like(z)
@@ -111,7 +111,7 @@ def fit_products(ledger: Ledger, columns: TermColumns, indices: Sequence[int], f
         return
     z = np.log(np.abs(y))
     factors: list[Formula] = []
-    logs: list[Array] = []
+    logs: list[Reals] = []
     for i in indices:
         x = ledger.x[i]
         for factor in (variable(i), *(apply(f, variable(i)) for f in (g.SIN, g.COS) if f in functions)):
@@ -193,7 +193,7 @@ def find_monomials(ledger: Ledger, target: Target) -> list[Formula]:
     pairs = [(a, b) for a in range(d) for b in range(a, d)]
     columns = np.vstack([logs, [logs[a] * logs[b] for a, b in pairs]])
     goals = [z] + ([np.log(np.abs(z))] if float(np.abs(z).min()) > 0 else [])
-    directions: list[Array] = []
+    directions: list[Reals] = []
     for goal in goals:
         ledger.spend_pass(len(columns))
         solved = solve(columns, goal, np.ones_like(goal))

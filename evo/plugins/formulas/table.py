@@ -1,6 +1,6 @@
 """Tables from CSV and Parquet files: columns of numbers, checked before a search, with notes of all that was changed.
 
-Every fault of a file is one line that says where it is and what to do (BadTable).
+Every fault of a file is one line that says its place and what to do (BadTable).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evo.plugins.formulas.evaluation import COLUMNS, TARGETS, Array, check_size
+from evo.plugins.formulas.evaluation import COLUMNS, TARGETS, Reals, check_size
 from evo.plugins.formulas.units import is_unit
 from evo.plugins.formulas.writing import plain_names
 from problems.address import did_you_mean, name_few
@@ -41,7 +41,7 @@ _VARIABLES = re.compile(r"x(\.\d+)?|index", re.I)
 _MEASURED = re.compile(r"[^\W\d_]|.*(time|zeit|date|year|month|week|day|hour|minute|second|age)s?", re.I)
 """Heads of a column that may count 1, 2, 3, ... because it was measured so."""
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?(e[+-]?\d+)?", re.I)
-"""A number in which commas may stand between thousands."""
+"""A number in which commas may separate thousands."""
 _COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.I)
 _EUROPEAN = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+", re.I)
 _HEAD = re.compile(r"(?P<stem>.*?)\s*(?:\[(?P<named>.*)\]|\((?P<given>[^()]*)\))")
@@ -71,9 +71,9 @@ class DataTable:
     target: str
     spellings: Mapping[str, str]
     units: tuple[str, ...]
-    x: Array
-    y: Array
-    weights: Array | None
+    x: Reals
+    y: Reals
+    weights: Reals | None
     rows: int
     notes: tuple[str, ...]
 
@@ -162,7 +162,7 @@ class _Column:
     of_rows: whether it holds the names of rows, as its place in the file says"""
 
     head: str
-    values: Array
+    values: Reals
     texts: int = 0
     text: str = ""
     of_rows: bool = False
@@ -233,7 +233,7 @@ class _File:
     def _name_rows(self, places: Iterable[int]) -> dict[int, str]:
         """The columns that name or number the rows, with why: those by place, a first column of different whole numbers
         under a head that programs give to row names, and one that counts the rows from 0 or 1. A head that may be a
-        variable's (X, index, a name) is one where nothing else is."""
+        variable's (X, index, a name) is one if nothing else is."""
         found, doubtful, others = dict[int, str](), dict[int, str](), False
         for k in places:
             values, head = self.columns[k].values, self.heads[k]
@@ -488,7 +488,7 @@ def _read_odd_cells(
 
 
 def _are_thousands(commas: Sequence[tuple[_Column, int, str]]) -> bool:
-    """Whether commas that may all stand between thousands do: some numbers of these columns have none, or a point."""
+    """Whether commas that may all separate thousands do: some numbers of these columns have none, or a point."""
     columns = {id(column): column for column, _, _ in commas}.values()
     several = any(text.count(",") > 1 or "." in text for _, _, text in commas)
     return several or any(bool(np.isfinite(column.values).any()) for column in columns)

@@ -10,7 +10,7 @@ from itertools import product as cartesian
 import numpy as np
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array
+from evo.plugins.formulas.evaluation import Reals
 from evo.plugins.formulas.grammar import Formula, apply, constant, fixed, variable
 
 
@@ -18,14 +18,14 @@ from evo.plugins.formulas.grammar import Formula, apply, constant, fixed, variab
 class Link:
     """y = g(z) around a model that is linear in its coefficients.
 
-    inverse: z of y, not finite where there is none; forward: y of z; slope: dy/dz as a function of y, with which the
+    inverse: z of y, not finite if there is none; forward: y of z; slope: dy/dz as a function of y, with which the
     rows are weighted so that the error of z measures that of y; wrap: g of a formula; needs: functions of the grammar
     """
 
     name: str
-    inverse: Callable[[Array], Array]
-    forward: Callable[[Array], Array]
-    slope: Callable[[Array], Array]
+    inverse: Callable[[Reals], Reals]
+    forward: Callable[[Reals], Reals]
+    slope: Callable[[Reals], Reals]
     wrap: Callable[[Formula], Formula]
     needs: tuple[int, ...]
 

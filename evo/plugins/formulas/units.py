@@ -2,7 +2,7 @@
 
 A dimension is the exponents of base units. Constants may carry any unit, so `2.5*x` fits any target; sums need equal
 dimensions, and functions such as sin need arguments without one. A prefix (km) has the dimension of its unit. A name
-that is no unit of the table is a base unit of its own (`dollar`).
+that is no unit of the table is another base unit (`dollar`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from problems.python_syntax import parse_source
 
 Dimension = tuple[tuple[str, float], ...]
 """Base units with exponents other than 0, sorted by name."""
-NONE: Dimension = ()
+_NONE: Dimension = ()
 
 _DERIVED: dict[str, dict[str, float]] = {
     **{base: {base: 1} for base in ("m", "s", "A", "K", "mol", "cd")},
@@ -80,7 +80,7 @@ _POWERS = {g.SQUARE: 2.0, g.CUBE: 3.0, g.SQRT: 0.5}
 def parse_unit(text: str) -> Dimension | None:
     """The dimension of a unit such as `m/s^2`, `kg m-3`, `°C` or `1`; None, any dimension, for an empty text.
 
-    Degrees Celsius and Fahrenheit have zeros of their own, so each is a base unit, other than K. Raises ValueError, one
+    Degrees Celsius and Fahrenheit have other zeros, so each is a base unit, other than K. Raises ValueError, one
     line.
     """
     spaced = re.sub(r"([⁰¹²³⁴-⁹⁻]++)(?=[^\W\d_])", r"\1 ", text.strip())
@@ -88,7 +88,7 @@ def parse_unit(text: str) -> Dimension | None:
     plain = re.sub(r"\bdeg(?:rees?)?[ .]*(C|F|K|[cC]elsius|[fF]ahrenheit)\b", lambda m: f"deg{m[1][0].upper()}", plain)
     plain = re.sub(r"([^\W\d_]+)(-?\d+)", lambda m: f"{m[1]}**{m[2]}" if _known(m[1]) is not None else m[0], plain)
     if plain in ("", "-"):
-        return NONE if plain else None
+        return _NONE if plain else None
     plain = re.sub(r"\*\*\s*(-?\d+)\s*/\s*(\d+)(?![\w.])", r"**(\1/\2)", plain)  # m^1/2 is a root: no unit has a half
     plain = re.sub(r"(?<=[\w)])\s+(?=[\w(])", "*", plain.strip())
     plain = re.sub(r"(?<![\w.])[^\W\d]\w*", lambda m: f"u_{m[0]}", plain)  # `in` and `as` are words of Python
@@ -213,4 +213,4 @@ def _result(code: int, parts: Sequence[Dimension | None], number: float | None) 
     power = number if code == g.POW else _POWERS.get(code)
     if power is not None:
         return True, None if first is None else _dimension(_times({}, dict(first), power))
-    return all(part in (None, NONE) for part in parts), NONE
+    return all(part in (None, _NONE) for part in parts), _NONE

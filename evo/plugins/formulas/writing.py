@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.grammar import Formula, write
+from evo.plugins.formulas.grammar import Formula, write_formula
 
 _NUMPY = {"min": "minimum", "max": "maximum"}
 _RESERVED = {"pi", "e", "E", "np", "numpy", "math", "sp", "sympy", "True", "False", "None"}
@@ -49,7 +49,7 @@ def replace_names(text: str, names: Mapping[str, str]) -> str:
 def to_python(formula: Formula, names: Sequence[str], function: str = "f") -> str:
     """The source of a function of numpy arrays, one argument a column. names: that formulas can write"""
     arguments = [f"{name}_" if name == function else name for name in plain_names(names)]
-    body = write(formula, arguments, calls=lambda name: f"np.{_NUMPY.get(name, name)}", number=_python_number)
+    body = write_formula(formula, arguments, calls=lambda name: f"np.{_NUMPY.get(name, name)}", number=_python_number)
     if not formula.variables:
         body = f"np.full(np.shape({arguments[0]}), {body})"
     lines = [f"def {function}({', '.join(arguments)}):"]
@@ -58,7 +58,7 @@ def to_python(formula: Formula, names: Sequence[str], function: str = "f") -> st
 
 
 def _python_number(value: float, fixed_number: bool, digits: int) -> str:
-    text = g.write_number(value, fixed_number, digits)
+    text = g.write_constant(value, fixed_number, digits)
     return f"np.{text}" if text in ("pi", "e") else text
 
 
@@ -129,7 +129,7 @@ def _has_meaning(symbol: Any) -> bool:
 
 
 def _sympy_number(sympy: Any, value: float, digits: int) -> Any:
-    named = {"pi": sympy.pi, "e": sympy.E}.get(g.write_number(value, True))
+    named = {"pi": sympy.pi, "e": sympy.E}.get(g.write_constant(value, True))
     if named is not None:
         return named
     if abs(value) < 1e15 and value == int(value):

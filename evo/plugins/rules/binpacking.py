@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.plugins.rules.compiled import Floats, Ints, pack
+from evo.plugins.formulas.evaluation import Reals
+from evo.plugins.rules.compiled import Integers, pack_bins
 from evo.plugins.rules.simulated import Domain, Family
 
 
@@ -15,12 +16,12 @@ from evo.plugins.rules.simulated import Domain, Family
 class Items:
     """n instances. sizes: (n, length) of the items, in the order in which they come"""
 
-    sizes: Ints
+    sizes: Integers
     capacity: int
 
-    def costs(self, codes: Ints, numbers: Floats) -> Floats:
+    def costs(self, codes: Integers, numbers: Reals) -> Reals:
         bound = np.ceil(self.sizes.sum(1) / self.capacity)
-        costs: Floats = 100 * (pack(codes, numbers, self.sizes, self.capacity) / bound - 1)
+        costs: Reals = 100 * (pack_bins(codes, numbers, self.sizes, self.capacity) / bound - 1)
         return costs
 
 

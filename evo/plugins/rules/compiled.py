@@ -1,4 +1,4 @@
-"""Simulators that run as machine code: numba compiles each once, and keeps it beside this file.
+"""Simulators that run as machine code: numba compiles each once, and keeps it next to this file.
 
 A rule comes in as the arrays that `arrays_of` makes. Of what waits the smallest value goes first; on equal values what
 is looked at first.
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas import grammar as g
+from evo.plugins.formulas.evaluation import Reals
 from evo.plugins.formulas.grammar import Formula
 from problems.contract import BadAddress
 
@@ -18,8 +19,7 @@ try:
 except ImportError:
     raise BadAddress("the problems rules: need numba: pip install 'evo-search[rules]'") from None
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 DELAY = 0.3
 """Of schedules: the share of the time until the first end in which the next operation of a machine begins."""
 _compiled = njit(cache=True, nogil=True, error_model="numpy")
@@ -28,14 +28,14 @@ _ADD, _SUB, _MUL, _DIV, _MIN, _MAX = g.ADD, g.SUB, g.MUL, g.DIV, g.MIN, g.MAX
 _NEG, _SQUARE, _SQRT, _EXP, _LOG = g.NEG, g.SQUARE, g.SQRT, g.EXP, g.LOG
 
 
-def arrays_of(rule: Formula) -> tuple[Ints, Floats]:
+def arrays_of(rule: Formula) -> tuple[Integers, Reals]:
     """The codes and the numbers of a rule."""
     return np.array(rule.codes, np.int64), np.array(rule.values, np.float64)
 
 
 @_compiled
-def value_of(codes: Ints, numbers: Floats, features: Floats, stack: Floats) -> float:
-    """The value of a rule, +inf where it has none. stack: room for as many numbers as the rule has nodes"""
+def rule_value(codes: Integers, numbers: Reals, features: Reals, stack: Reals) -> float:
+    """The value of a rule, +inf if it is not a number. stack: room for as many numbers as the rule has nodes"""
     top, number = -1, 0
     for code in codes:
         if code >= _VARIABLE:
@@ -81,7 +81,7 @@ def value_of(codes: Ints, numbers: Floats, features: Floats, stack: Floats) -> f
 
 
 @_compiled
-def run_shops(codes: Ints, numbers: Floats, times: Floats, machines: Ints, release: Floats, due: Floats) -> Floats:
+def run_shops(codes: Integers, numbers: Reals, times: Reals, machines: Integers, release: Reals, due: Reals) -> Reals:
     """(n, 3) the makespan, mean flow time and mean tardiness of n job shops under a rule.
 
     times, machines: (n, jobs, operations) in the order of processing; release, due: (n, jobs), release ascending
@@ -127,7 +127,7 @@ def run_shops(codes: Ints, numbers: Floats, times: Floats, machines: Ints, relea
                     x[3], x[4] = time[job, k + 1], queue[route[job, k + 1]]
                 x[5], x[6] = max(0.0, now - ready[job]), due[shop, job] - now
                 x[7], x[8] = load[machine], begin[job] - now
-                value = value_of(codes, numbers, x, stack)
+                value = rule_value(codes, numbers, x, stack)
                 if value < least:
                     chosen, least = job, value
             k, needs, done = step[chosen], time[chosen, step[chosen]], end[chosen]
@@ -153,7 +153,7 @@ def run_shops(codes: Ints, numbers: Floats, times: Floats, machines: Ints, relea
 
 
 @_compiled
-def pack(codes: Ints, numbers: Floats, items: Ints, capacity: int) -> Ints:
+def pack_bins(codes: Integers, numbers: Reals, items: Integers, capacity: int) -> Integers:
     """(n,) the bins that a rule fills. items: (n, length), each of n instances in the order in which they come"""
     instances, length = items.shape
     bins = np.zeros(instances, np.int64)
@@ -168,7 +168,7 @@ def pack(codes: Ints, numbers: Floats, items: Ints, capacity: int) -> Ints:
             for room in range(item, capacity + 1):
                 if count[room] > 0 or room == capacity:
                     x[0], x[1], x[2], x[3], x[4] = room, count[room], count[room - item], item, seen
-                    value = value_of(codes, numbers, x, stack)
+                    value = rule_value(codes, numbers, x, stack)
                     if chosen < 0 or value < least:
                         chosen, least = room, value
             if chosen == capacity:

@@ -1,7 +1,7 @@
 """`rule-edit`, the language of policies for rules, as the entry point of "evo.dialects" names it: its prompts.
 
     of:p,w=p/(w+1) rule x1 x2           the names and the parent (one word, unknown to the policy), the features
-    loose tight                         what the families of instances are, by language.KINDS
+    loose tight                         what the families of instances are, by language.FAMILY_KINDS
     par n0 f:/ n1 x1 n2 f:+ n3 x2 ...   the parent, its nodes counted
     err e4 q6 e9 q0                     how low its cost is on each family: e4 q6 as the seed's, then in steps of 2%
     m2                                  the number of answers requested; the prompt ends here
@@ -19,12 +19,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.plugins.formulas.grammar import Formula, FormulaError, write
+from evo.plugins.formulas.grammar import Formula, FormulaError, write_formula
 from evo.plugins.rules import language as w
-from evo.plugins.rules.language import decode_chain, encode_answer, prefix_words, read_prompt, write_header
+from evo.plugins.rules.language import decode_rules, encode_rule, prefix_words, read_prompt, write_header
 from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import Problem
-from vpo.languages.contract import MOST_ANSWERS, PARENT, require
+from vpo.languages.contract import LONGEST_CHAIN, PARENT, require
 
 if TYPE_CHECKING:
     from evo.plugins.rules.rule_grammar import RuleGrammar
@@ -49,21 +49,21 @@ class RuleDialect:
         return isinstance(problem, RuleTask)
 
     def vocabulary(self) -> tuple[str, ...]:
-        return w.WORDS
+        return w.RULE_WORDS
 
     def most_tokens(self, answers: int) -> int:
-        return w.most_tokens(answers)
+        return w.most_rule_tokens(answers)
 
     def prompt(self, problem: Problem, parent: str, answers: int) -> str:
         task = require(problem, RuleTask, self)  # type: ignore[type-abstract]
-        if not 1 <= answers <= MOST_ANSWERS:
-            raise ValueError(f"the language writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
+        if not 1 <= answers <= LONGEST_CHAIN:
+            raise ValueError(f"the language writes 1 to {LONGEST_CHAIN} answers a chain, not {answers}")
         if len(task.names) > w.MOST_FEATURES:
             raise ValueError(f"the language has words for {w.MOST_FEATURES} features at most, not {len(task.names)}")
         return f"{_begin(task, parent)} m{answers}"
 
     def read(self, text: str, prompt: str) -> list[str]:
-        return decode_chain(text, prompt)
+        return decode_rules(text, prompt)
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
         """The chain. Numbers that have no word and are not the parent's are rounded to one that has; None also if that
@@ -77,13 +77,13 @@ class RuleDialect:
                 rule = _round(parse_rule(answer, shown.names), shown.parent)
             except FormulaError:
                 return None
-            rounded = write(rule, shown.names)
+            rounded = write_formula(rule, shown.names)
             if rounded != answer:
-                parents = [] if shown.parent is None else [write(shown.parent, shown.names)]
+                parents = [] if shown.parent is None else [write_formula(shown.parent, shown.names)]
                 found, *others = (problem.score(text).fitness for text in (rounded, answer, *parents))
                 if found < others[0] and found <= others[-1]:
                     return None
-            words = encode_answer(shown.read(rounded), shown)
+            words = encode_rule(shown.read(rounded), shown)
             if words is None:
                 return None
             chain += [w.ANSWER, *words]
@@ -112,8 +112,8 @@ def _nearest(value: float) -> float:
 def _begin(problem: RuleTask, parent: str) -> str:
     """A prompt up to the number of answers."""
     names = problem.names
-    kinds = problem.kinds or (w.KINDS[-1],) * len(problem.objectives)
-    words = [w.RULE, *w.VARIABLES[: len(names)], *kinds]
+    kinds = problem.kinds or (w.FAMILY_KINDS[-1],) * len(problem.objectives)
+    words = [w.RULE_WORD, *w.VARIABLES[: len(names)], *kinds]
     try:
         rule = parse_rule(parent, names)
     except FormulaError:

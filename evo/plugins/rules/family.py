@@ -32,7 +32,7 @@ _SETS: dict[str, tuple[int, str, tuple[str, ...], str, str]] = {
     "binpacking-train": (200, "rules for online bin packing, 60 to 1,000 items", _FEW, _UNIFORM, "Apache-2.0"),
     "binpacking-test": (5, "rules for online bin packing, more instances", _BINS, _UNIFORM, "Apache-2.0"),
 }
-"""By name: how many problems it has, what they are, the objectives of the first, their source and its licence."""
+"""By name: how many problems it has, their description, the objectives of the first, their source and its licence."""
 
 
 class RuleFamily(ProblemFamily):

@@ -11,7 +11,7 @@ from problems.python_syntax import bound_names, defined_names, parse_python
 
 NEEDED = ("features", "families", "simulate")
 _OUTER = (ast.Import, ast.ImportFrom, ast.AnnAssign)
-_SCORERS = {"score", "batch_scorer", "evaluate", "problem", "Problem"}
+_SCORERS = {"score", "evaluate"}
 
 
 class RuleFiles:

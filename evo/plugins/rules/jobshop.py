@@ -1,6 +1,6 @@
 """Job shops: which of the operations that a machine can do next it does.
 
-The instances are drawn in the style of Taillard (1993): each job visits every machine once, in an order of its own, and
+The instances are drawn in the style of Taillard (1993): each job visits every machine once, in its order, and
 an operation takes from 1 to 99 units of time, uniformly.
 """
 
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.plugins.rules.compiled import Floats, Ints, run_shops
+from evo.plugins.formulas.evaluation import Reals
+from evo.plugins.rules.compiled import Integers, run_shops
 from evo.plugins.rules.simulated import Domain, Family
 
 FEATURES = {
@@ -34,19 +35,19 @@ Size = tuple[int, int]
 @dataclass(frozen=True)
 class Shops:
     """n instances of one size. times, machines: (n, jobs, operations); release, due: (n, jobs); measure: a column of
-    `run_shops`; bound: (n,) what it is divided by; base: what is subtracted then"""
+    `run_shops`; bound: (n,) its divisor; base: subtracted after the division"""
 
-    times: Floats
-    machines: Ints
-    release: Floats
-    due: Floats
+    times: Reals
+    machines: Integers
+    release: Reals
+    due: Reals
     measure: int
-    bound: Floats
+    bound: Reals
     base: float = 1.0
 
-    def costs(self, codes: Ints, numbers: Floats) -> Floats:
+    def costs(self, codes: Integers, numbers: Reals) -> Reals:
         results = run_shops(codes, numbers, self.times, self.machines, self.release, self.due)
-        costs: Floats = 100 * (results[:, self.measure] / self.bound - self.base)
+        costs: Reals = 100 * (results[:, self.measure] / self.bound - self.base)
         return costs
 
 
@@ -57,7 +58,7 @@ class ShopFamily(Family):
     measure: MAKESPAN, FLOW or TARDINESS
     busy: the share of time for which machines work, if jobs keep arriving; 0 if all are there at time 0
     tightness: from and to which multiple of its work a job's due date comes after its arrival
-    slow: one machine in so many takes 1.6 times as long; 0 for none
+    slow: one machine in this many takes 1.6 times as long; 0 for none
     halves: whether each job visits the first half of the machines before the second
     """
 
@@ -90,10 +91,10 @@ class ShopFamily(Family):
         return Shops(times, machines, release, due, self.measure, bound, float(self.measure != TARDINESS))
 
 
-def lower_bounds(times: Floats, machines: Ints) -> Floats:
+def lower_bounds(times: Reals, machines: Integers) -> Reals:
     """(n,) the longest job or the busiest machine of each instance."""
     loads = [np.where(machines == one, times, 0.0).sum((1, 2)) for one in range(machines.shape[2])]
-    bounds: Floats = np.maximum(np.max(loads, axis=0), times.sum(2).max(1))
+    bounds: Reals = np.maximum(np.max(loads, axis=0), times.sum(2).max(1))
     return bounds
 
 

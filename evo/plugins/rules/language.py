@@ -1,6 +1,6 @@
 """The words of `rule-edit`, and its answers as changes of the parent that a prompt shows (prompts: dialect.py).
 
-A node of the parent is n0, n1, ... in prefix order. In an answer such a word stands for the node's subtree, with its
+A node of the parent is n0, n1, ... in prefix order. In an answer such a word is the node's subtree, with its
 exact numbers, which the first word of the prompt carries.
 """
 
@@ -21,11 +21,11 @@ from evo.plugins.formulas.grammar import (
     FormulaError,
     apply,
     arity,
-    parse,
-    write,
-    write_number,
+    parse_formula,
+    write_constant,
+    write_formula,
 )
-from vpo.languages.contract import MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
+from vpo.languages.contract import LONGEST_CHAIN, PAD, PARENT, STOP, UNKNOWN
 
 MOST_FEATURES = 16
 NAMED_NODES = 45
@@ -41,15 +41,15 @@ VARIABLES = tuple(f"x{i}" for i in range(1, MOST_FEATURES + 1))
 NUMBERS = ("1", "2", "3", "4", "5", "6", "pi", "e")
 RATIO, SMALLEST, LARGEST = 3.0, -3, 5
 """Other numbers are written as powers of RATIO with a sign, from RATIO**SMALLEST to RATIO**LARGEST."""
-CONSTANTS = tuple(f"c{sign}{k}" for sign in "+-" for k in range(SMALLEST, LARGEST + 1))
+CONSTANT_WORDS = tuple(f"c{sign}{k}" for sign in "+-" for k in range(SMALLEST, LARGEST + 1))
 NODES = tuple(f"n{k}" for k in range(NAMED_NODES))
 DIGITS = tuple(f"q{k}" for k in range(9))
 """Finer steps of a level of QUALITY."""
 QUALITY = tuple(f"e{k}" for k in range(21))
 FUNCTION_WORDS = tuple(f"f:{each.name}" for each in g.FUNCTIONS)
-RULE = "rule"
+RULE_WORD = "rule"
 """Opens the prompt after its first word."""
-KINDS = ("makespan", "bottleneck", "flow", "loose", "tight", "other")
+FAMILY_KINDS = ("makespan", "bottleneck", "flow", "loose", "tight", "other")
 """Of the families of instances on which a rule is measured."""
 _OF_FORMULAS = (
     *("sq", "log", "inv", "exp", *(f"t{k}" for k in range(1, 8))),
@@ -57,13 +57,13 @@ _OF_FORMULAS = (
     *("A1", "A2", "B1", "B2", "A", "B"),
 )
 """Words of the language of formulas, of commit 883a8fdc: the ids of the shipped policy count them."""
-WORDS = (
+RULE_WORDS = (
     *(PAD, UNKNOWN, STOP, ANSWER, PARENT, ERRORS, "at", "y"),
-    *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),
+    *(f"m{answers}" for answers in range(1, LONGEST_CHAIN + 1)),
     *(*_OF_FORMULAS, *DIGITS, *(f"q{k}" for k in range(9, 19)), *QUALITY),
     *("pos", "neg", "mix", *(f"r{k}" for k in range(-4, 8))),
-    *(*FUNCTION_WORDS[:MIN], *VARIABLES[:9], *NUMBERS, *CONSTANTS, *NODES),
-    *(RULE, *FUNCTION_WORDS[MIN:], *VARIABLES[9:], *KINDS),
+    *(*FUNCTION_WORDS[:MIN], *VARIABLES[:9], *NUMBERS, *CONSTANT_WORDS, *NODES),
+    *(RULE_WORD, *FUNCTION_WORDS[MIN:], *VARIABLES[9:], *FAMILY_KINDS),
 )
 """Every token, in the order of its id."""
 CODE_OF: dict[str, int] = {
@@ -75,7 +75,7 @@ _NODE_OF = {word: node for node, word in enumerate(NODES)}
 
 def word_of_number(value: float) -> str:
     """The word of a number: exact for NUMBERS, else the nearest power of RATIO."""
-    if (text := write_number(value, True)) in NUMBERS:
+    if (text := write_constant(value, True)) in NUMBERS:
         return text
     size = abs(value)
     power = SMALLEST if size == 0 or not math.isfinite(size) else round(math.log(size) / math.log(RATIO))
@@ -91,14 +91,14 @@ def _number_of(word: str) -> float:
 NUMBER_OF: Mapping[str, float] = {
     **{word: float(word) for word in NUMBERS[:6]},
     **{"pi": math.pi, "e": math.e},
-    **{word: _number_of(word) for word in CONSTANTS},
+    **{word: _number_of(word) for word in CONSTANT_WORDS},
 }
 """The numbers that have a word."""
-VALUES = tuple(sorted({NUMBER_OF[word] for word in (*NUMBERS[:6], *CONSTANTS)}))
+VALUES = tuple(sorted({NUMBER_OF[word] for word in (*NUMBERS[:6], *CONSTANT_WORDS)}))
 """The same but for pi and e."""
 
 
-def most_tokens(answers: int) -> int:
+def most_rule_tokens(answers: int) -> int:
     """Tokens that suffice for a chain of `answers` answers."""
     return answers * (MOST_WORDS + 2) + 1
 
@@ -141,7 +141,7 @@ class ShownRule:
 
     def read(self, text: str) -> Formula:
         """The rule that a text says. Raises FormulaError."""
-        return parse(text, self.names).freeze()
+        return parse_formula(text, self.names).freeze()
 
     def subtree(self, word: str) -> Formula | None:
         """The part of the parent that a word means."""
@@ -150,7 +150,7 @@ class ShownRule:
 
     @cached_property
     def known(self) -> Mapping[Formula, str]:
-        """The words of the parent's subtrees of several nodes, and of its numbers that have no word of their own."""
+        """The words of the parent's subtrees of several nodes, and of its numbers that have no word."""
         words: dict[Formula, str] = {}
         for node, span in enumerate(self.spans):
             assert self.parent is not None
@@ -188,7 +188,7 @@ def read_prefix(words: Sequence[str], shown: ShownRule) -> Formula | None:
 
 def write_header(names: Sequence[str], parent: Formula | None) -> str:
     """The first word of a prompt."""
-    text = "" if parent is None else "=" + write(parent, names, digits=8).replace(" ", "")
+    text = "" if parent is None else "=" + write_formula(parent, names, digits=8).replace(" ", "")
     return f"{HEADER}{','.join(names)}{text}"
 
 
@@ -196,18 +196,18 @@ def write_header(names: Sequence[str], parent: Formula | None) -> str:
 def read_prompt(prompt: str) -> ShownRule | None:
     """What a prompt shows; None if it is no prompt of this language."""
     header, *words = prompt.split()[:MOST_PROMPT] or [""]
-    if not header.startswith(HEADER) or RULE not in words:
+    if not header.startswith(HEADER) or RULE_WORD not in words:
         return None
     head, _, text = header.removeprefix(HEADER).partition("=")
     names = tuple(head.split(","))
     try:
-        parent = parse(text, names).freeze() if text else None
+        parent = parse_formula(text, names).freeze() if text else None
     except FormulaError:
         return None
     return ShownRule(names, parent, tuple(nodes(parent)) if parent is not None else ())
 
 
-def decode_chain(text: str, prompt: str) -> list[str]:
+def decode_rules(text: str, prompt: str) -> list[str]:
     """The rules of a chain in order, as text; answers that are no rule or no change of the parent are left out.
 
     prompt: of the chain, for the names and the parent
@@ -219,8 +219,8 @@ def decode_chain(text: str, prompt: str) -> list[str]:
     for section in f" {text} ".split(f" {ANSWER} ")[1:]:
         rule = _read_answer(section.split(), shown)
         if rule is not None and all(index < len(shown.names) for index in rule.variables):
-            answers.append(write(rule, shown.names, digits=8))
-    return answers[:MOST_ANSWERS]
+            answers.append(write_formula(rule, shown.names, digits=8))
+    return answers[:LONGEST_CHAIN]
 
 
 def _read_answer(words: Sequence[str], shown: ShownRule) -> Formula | None:
@@ -236,7 +236,7 @@ def _read_answer(words: Sequence[str], shown: ShownRule) -> Formula | None:
     return changed if changed.size <= NAMED_NODES else None
 
 
-def encode_answer(child: Formula, shown: ShownRule) -> list[str] | None:
+def encode_rule(child: Formula, shown: ShownRule) -> list[str] | None:
     """The words of an answer without its opening; None if it is too long, or the parent. With a parent it is the
     smallest subtree that differs, and what replaces it."""
     if child.size > NAMED_NODES or child == shown.parent:

@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from evo.plugins.formulas.grammar import Formula, FormulaError, apply, fixed, write
+from evo.plugins.formulas.grammar import Formula, FormulaError, apply, fixed, write_formula
 from evo.plugins.formulas.variation import Variation, uses_variables
 from evo.plugins.rules.language import VALUES
 from evo.plugins.rules.rule import MOST_RULE_NODES, RULE_FUNCTIONS, parse_rule
@@ -78,7 +78,7 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     children: dict[Formula, None] = {}
     while len(children) < answers:
         children[_child(variation, shown, children)] = None
-    return [write(child, names) for child in children]
+    return [write_formula(child, names) for child in children]
 
 
 def _child(variation: RuleVariation, shown: Sequence[Formula], taken: dict[Formula, None]) -> Formula:

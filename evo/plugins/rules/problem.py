@@ -8,12 +8,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from evo.plugins.formulas.grammar import Formula, FormulaError
-from evo.plugins.rules.rule import RuleTask, describe, parse_rule
+from evo.plugins.rules.rule import RuleTask, describe_features, parse_rule
 from problems.contract import Score
 from problems.fingerprint import fingerprint_of
 from problems.objectives import Objective, measure_objectives
 
-RULES = "rules 1"
+SCORING = "rules 1"
 """Changes when costs change."""
 
 
@@ -47,14 +47,14 @@ class RuleProblem(RuleTask):
         return measure_objectives(self.objectives, self.directions, values, whole=True)
 
     def statement(self) -> str:
-        return f"{self.task}\n\n{describe(self.about)}"
+        return f"{self.task}\n\n{describe_features(self.about)}"
 
     def seed_answer(self) -> str:
         return self.seed
 
     def fingerprint(self) -> str:
         """Of the rules of scoring and the costs of the seed answer on the instances."""
-        return fingerprint_of(RULES, self.name, *self.about, *(f"{one.scale:.9g}" for one in self.metrics))
+        return fingerprint_of(SCORING, self.name, *self.about, *(f"{one.scale:.9g}" for one in self.metrics))
 
     def score(self, answer: str) -> Score:
         return self._score(answer, held_out=False)

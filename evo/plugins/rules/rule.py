@@ -12,8 +12,16 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from evo.plugins.formulas.evaluation import evaluate, quiet
-from evo.plugins.formulas.grammar import CODES, CONSTANT, Formula, FormulaError, name_of, parse, write
+from evo.plugins.formulas.evaluation import evaluate_formula, quiet
+from evo.plugins.formulas.grammar import (
+    CODES,
+    CONSTANT,
+    Formula,
+    FormulaError,
+    function_name,
+    parse_formula,
+    write_formula,
+)
 from evo.plugins.formulas.variation import Variation
 from problems.contract import Problem
 
@@ -23,14 +31,16 @@ RULE_FUNCTIONS = tuple(
     CODES[name] for name in ("+", "-", "*", "/", "min", "max", "neg", "abs", "square", "sqrt", "exp", "log")
 )
 """Codes of the functions that a rule may use."""
-_CALLED = ", ".join(name_of(code) for code in RULE_FUNCTIONS if name_of(code).isalpha() and name_of(code) != "neg")
+_CALLED = ", ".join(
+    function_name(code) for code in RULE_FUNCTIONS if function_name(code).isalpha() and function_name(code) != "neg"
+)
 
 
 class RuleTask(Problem):
     """A problem whose answers are rules, as operators and prompts need to know it.
 
     about: what each feature is, by its name; the order is that of the formula's variables
-    kinds: a word of the language a family (evo.plugins.rules.language.KINDS); "other" for each if empty
+    kinds: a word of the language a family (evo.plugins.rules.language.FAMILY_KINDS); "other" for each if empty
     """
 
     about: Mapping[str, str]
@@ -45,33 +55,33 @@ class RuleTask(Problem):
     def canonical(self, answer: str) -> str:
         """The rule as the grammar writes it; other texts as other problems have them."""
         try:
-            return write(parse(answer, self.names).freeze(), self.names)
+            return write_formula(parse_formula(answer, self.names).freeze(), self.names)
         except FormulaError:
             return super().canonical(answer)
 
     def random_answer(self, rng: Random) -> str:
-        return write(Variation(range(len(self.names)), RULE_FUNCTIONS, rng).tree(4).freeze(), self.names)
+        return write_formula(Variation(range(len(self.names)), RULE_FUNCTIONS, rng).tree(4).freeze(), self.names)
 
 
 def parse_rule(text: str, names: tuple[str, ...]) -> Formula:
     """The rule that a text says. Raises FormulaError, one line, also for functions and sizes that a rule has not."""
-    rule = parse(text, names).freeze()
+    rule = parse_formula(text, names).freeze()
     if rule.size > MOST_RULE_NODES:
         raise FormulaError(f"the rule has {rule.size} nodes; at most {MOST_RULE_NODES} are read")
     for code in rule.codes:
         if code < CONSTANT and code not in RULE_FUNCTIONS:
-            raise FormulaError(f"{name_of(code)} is not part of a rule; there is + - * / {_CALLED}")
+            raise FormulaError(f"{function_name(code)} is not part of a rule; there is + - * / {_CALLED}")
     return rule
 
 
 def rank(rule: Formula, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The values (n,) of what waits; the smallest goes first, and what has no value goes last. features: (d, n)"""
     with quiet():
-        values = evaluate(rule, features)
+        values = evaluate_formula(rule, features)
     return np.where(np.isnan(values), np.inf, values)
 
 
-def describe(about: Mapping[str, str]) -> str:
+def describe_features(about: Mapping[str, str]) -> str:
     """The sentences of a statement that say how a rule is written. scripted:gp reads the features from them."""
     listed = "\n".join(f"  {name}: {text}" for name, text in about.items())
     return f"""\

@@ -24,10 +24,10 @@ import torch
 from evo.plugins.formulas.grammar import arity
 from evo.plugins.rules import language as w
 from evo.plugins.rules.rule import MOST_RULE_NODES, RULE_FUNCTIONS
-from vpo.languages.contract import MOST_ANSWERS, PARENT, STOP, AnswerGrammar
+from vpo.languages.contract import LONGEST_CHAIN, PARENT, STOP, AnswerGrammar
 
-_ID = {word: number for number, word in enumerate(w.WORDS)}
-_REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
+_ID = {word: number for number, word in enumerate(w.RULE_WORDS)}
+_REQUESTS = {f"m{answers}": answers for answers in range(1, LONGEST_CHAIN + 1)}
 _ARITY = {word: arity(code) for word, code in w.CODE_OF.items()}
 _NEVER = 10_000
 """The size of a word that no answer may have."""
@@ -58,13 +58,13 @@ def _length_of_prefix(words: Sequence[str]) -> int:
 
 def _read(ids: npt.NDArray[np.int32]) -> _Read:
     """Raises ValueError for what is no prompt of the language."""
-    words = [w.WORDS[number] for number in ids]
+    words = [w.RULE_WORDS[number] for number in ids]
     if not words or words[-1] not in _REQUESTS:
         raise ValueError("a prompt without a number of answers at its end")
-    sizes, nodes = [_NEVER] * len(w.WORDS), [-1] * len(w.WORDS)
+    sizes, nodes = [_NEVER] * len(w.RULE_WORDS), [-1] * len(w.RULE_WORDS)
     features = takewhile(lambda word: word != PARENT, words)
     functions = [w.FUNCTION_WORDS[code] for code in RULE_FUNCTIONS]
-    for word in (*functions, *w.NUMBERS, *w.CONSTANTS, *(word for word in features if word in w.VARIABLES)):
+    for word in (*functions, *w.NUMBERS, *w.CONSTANT_WORDS, *(word for word in features if word in w.VARIABLES)):
         sizes[_ID[word]] = 1
     parent = 0
     if PARENT in words:
@@ -86,12 +86,12 @@ class RuleGrammar(AnswerGrammar):
             try:
                 read.append(_read(ids))
             except ValueError:
-                read.append(_Read([0] * len(w.WORDS), [-1] * len(w.WORDS), 0, 0))
+                read.append(_Read([0] * len(w.RULE_WORDS), [-1] * len(w.RULE_WORDS), 0, 0))
                 states.append([_FREE, 0, 0, 0, 0, -1, 0])
             else:
                 states.append([_OPEN, 0, 0, 0, read[-1].answers, -1, read[-1].parent])
         device = row.device
-        self._arity = torch.tensor([_ARITY.get(word, 0) for word in w.WORDS], device=device)
+        self._arity = torch.tensor([_ARITY.get(word, 0) for word in w.RULE_WORDS], device=device)
         # Columns: what the row waits for; missing prefix words; words and nodes that are left; answers that are left;
         # the node that is being replaced, until its first word is there; nodes of the parent
         state = torch.tensor(states, device=device)[row]

@@ -16,7 +16,7 @@ _TAILLARD = replace(JOB_SHOPS, source="Taillard (1993); best values of job-shop-
 
 
 def make_problem(name: str, index: int) -> SimulatedProblem:
-    """The problem rules:NAME/INDEX. Sets and indices have seeds of their own."""
+    """The problem rules:NAME/INDEX. Each set and each index has its seed."""
     families: Sequence[Family]
     match name:
         case "taillard":

@@ -9,15 +9,16 @@ from typing import Protocol
 
 import numpy as np
 
+from evo.plugins.formulas.evaluation import Reals
 from evo.plugins.formulas.grammar import Formula
-from evo.plugins.rules.compiled import Floats, Ints, arrays_of
+from evo.plugins.rules.compiled import Integers, arrays_of
 from evo.plugins.rules.problem import RuleProblem
 
 
 class Batch(Protocol):
     """Instances that are simulated together."""
 
-    def costs(self, codes: Ints, numbers: Floats) -> Floats:
+    def costs(self, codes: Integers, numbers: Reals) -> Reals:
         """(n,) the cost of a rule (arrays_of) on each, in percent."""
 
 
@@ -75,13 +76,13 @@ class SimulatedProblem(RuleProblem):
             for k, n in enumerate(self._counts)
         ]
 
-    def instance_costs(self, rule: Formula, held_out: bool = False) -> Floats:
+    def instance_costs(self, rule: Formula, held_out: bool = False) -> Reals:
         """(families, instances) the cost of a rule on every instance, in percent."""
         arrays = arrays_of(rule)
         return np.array([np.concatenate([part.costs(*arrays) for part in one]) for one in self.instances[held_out]])
 
-    def costs(self, rule: Formula, held_out: bool = False) -> Floats:
-        means: Floats = self.instance_costs(rule, held_out).mean(1)
+    def costs(self, rule: Formula, held_out: bool = False) -> Reals:
+        means: Reals = self.instance_costs(rule, held_out).mean(1)
         return means
 
     def known_answers(self, seed: int) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from evo.plugins.formulas.evaluation import quiet
 from evo.plugins.formulas.grammar import Formula, FormulaError
-from evo.plugins.rules.rule import describe, parse_rule, rank
+from evo.plugins.rules.rule import describe_features, parse_rule, rank
 from problems.apart import AnswerError
 from problems.contract import clip, finite
 
@@ -39,7 +39,9 @@ class Simulator:
                 raise ValueError(f"held_out has {', '.join(held_out)}; families has {', '.join(self._families)}")
             self.held_out = partial(self.score, families=held_out)
         self.seed_answer = own.get("seed_answer") or self._names[0]
-        self.statement = f"{own.get('task') or 'Find a rule that keeps the cost low.'}\n\n{describe(own['features'])}"
+        self.statement = (
+            f"{own.get('task') or 'Find a rule that keeps the cost low.'}\n\n{describe_features(own['features'])}"
+        )
         self.weights, self.target = own.get("weights"), own.get("target")
 
     @cached_property
@@ -105,8 +107,8 @@ class _RuleCall:
 
 
 def _read_families(name: str, families: Any) -> Families:
-    """By name; "" for one list. Each instance is a copy of its own, as a simulator may take the jobs off a list that
-    stands in two families; every rule is scored in a new process."""
+    """By name; "" for one list. Each instance is a separate copy, as a simulator may take the jobs off a list that
+    two families have; every rule is scored in a new process."""
     if isinstance(families, list | tuple):
         families = {"": families}
     if (

@@ -11,7 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
-from evo.plugins.rules.compiled import Ints
+from evo.plugins.rules.compiled import Integers
 from evo.plugins.rules.jobshop import MAKESPAN, Shops
 from evo.plugins.rules.simulated import Family
 
@@ -23,7 +23,7 @@ def draw_uniform(seed: int) -> Iterator[float]:
         yield seed / (2**31 - 1)
 
 
-def make_instance(jobs: int, machines: int, time_seed: int, machine_seed: int) -> tuple[Ints, Ints]:
+def make_instance(jobs: int, machines: int, time_seed: int, machine_seed: int) -> tuple[Integers, Integers]:
     """Times and machines, each (jobs, machines) in the order of the operations."""
     drawn = draw_uniform(time_seed)
     times = [[1 + int(next(drawn) * 99) for _ in range(machines)] for _ in range(jobs)]

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evo.plugins.text_tasks.problem import TextProblem, first_field, normalise, sentence
+from evo.plugins.text_tasks.problem import TextProblem, first_field, normalise_text, sentence
 from problems.contract import BadAddress, Score
 from problems.rows import field_of
 
@@ -110,7 +110,7 @@ def score_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[float, ...
 
 
 def _plain(name: str) -> str:
-    return normalise(name, articles=True, underscores=True)
+    return normalise_text(name, articles=True, underscores=True)
 
 
 def mix(name: str, splits: Sequence[Sequence[Mapping[str, Any]]]) -> Sequence[Mapping[str, Any]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from evo.plugins.text_tasks import musique
 from evo.plugins.text_tasks.eureqa import EureqaProblem, mix
 from evo.plugins.text_tasks.musique import MusiqueProblem
-from evo.plugins.text_tasks.problem import Row, TextProblem
+from evo.plugins.text_tasks.problem import TaskRow, TextProblem
 from evo.plugins.text_tasks.toolrl import ToolProblem
 from problems.address import did_you_mean, files_beside, parse_place, user_path, whole_number
 from problems.contract import BadAddress
@@ -29,7 +29,7 @@ FROM_FILE = ("the file's", "see the file's source")
 
 
 @cache
-def _synthetic_rows(kind: str) -> Sequence[Row]:
+def _synthetic_rows(kind: str) -> Sequence[TaskRow]:
     return read_rows(Path(__file__).parent / "data" / f"{kind}.jsonl")
 
 
@@ -54,9 +54,9 @@ class TextFamily(ProblemFamily):
     instead: str
     splits: Mapping[str, tuple[str, ...]]
     data_set: str = ""
-    part: Callable[[str, Sequence[Sequence[Row]]], Sequence[Row]] = lambda name, splits: splits[0]
+    part: Callable[[str, Sequence[Sequence[TaskRow]]], Sequence[TaskRow]] = lambda name, splits: splits[0]
     options: tuple[str, ...] = ()
-    select: Callable[[Sequence[Row], Mapping[str, int]], Sequence[Row]] = lambda rows, options: rows
+    select: Callable[[Sequence[TaskRow], Mapping[str, int]], Sequence[TaskRow]] = lambda rows, options: rows
     reads_files: bool = True
 
     @property
@@ -67,7 +67,7 @@ class TextFamily(ProblemFamily):
         """The problems of the set or file `rest`, the first `limit` of them. Raises BadAddress."""
         address = parse_place(self.name, rest, dict.fromkeys(self.options, whole_number))
         place, path = address.path, user_path(address.path)
-        rows: Sequence[Row]
+        rows: Sequence[TaskRow]
         if path.is_file():
             place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE
         elif place in self.splits and not self.data_set:
@@ -102,8 +102,8 @@ MUSIQUE = TextFamily(
     data_set="dgslibisey/MuSiQue",
     splits={"hf": ("validation",), "hf-train": ("train",)},
     instead="get musique_ans_v1.0_dev.jsonl of github.com/StonyBrookNLP/musique and name it musique:FILE.jsonl",
-    options=musique.OPTIONS,
-    select=musique.select,
+    options=musique.MUSIQUE_OPTIONS,
+    select=musique.select_rows,
 )
 EUREQA = TextFamily(
     name="eureqa",

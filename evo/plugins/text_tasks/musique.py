@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evo.plugins.text_tasks.problem import Row, TextProblem, first_field, sentence, token_f1
+from evo.plugins.text_tasks.problem import TaskRow, TextProblem, first_field, sentence, token_f1
 from problems.contract import BadAddress, Score
 from problems.rows import field_of
 
@@ -139,21 +139,21 @@ def gold_indices(row: Mapping[str, Any], where: str) -> list[int]:
 
 
 _SEED = 42
-OPTIONS = ("stratified", "seed", "distractors")
+MUSIQUE_OPTIONS = ("stratified", "seed", "distractors")
 
 
-def select(rows: Sequence[Row], options: Mapping[str, int]) -> Sequence[Row]:
+def select_rows(rows: Sequence[TaskRow], options: Mapping[str, int]) -> Sequence[TaskRow]:
     """The rows that `stratified` draws, in the order of the file, each cut to `distractors`."""
     if "stratified" in options:
         rows = stratify(rows, options["stratified"], options.get("seed", _SEED))
     elif "seed" in options:
         raise BadAddress("musique: seed goes with stratified=N")
     if "distractors" in options:
-        rows = [shorten(row, options["distractors"]) for row in rows]
+        rows = [drop_paragraphs(row, options["distractors"]) for row in rows]
     return rows
 
 
-def stratify(rows: Sequence[Row], total: int, seed: int) -> list[Row]:
+def stratify(rows: Sequence[TaskRow], total: int, seed: int) -> list[TaskRow]:
     """total/3 questions of 2, 3 and 4 steps each."""
     if total < 3 or total % 3:
         raise BadAddress(f"musique: stratified={total} must be a multiple of 3")
@@ -168,7 +168,7 @@ def stratify(rows: Sequence[Row], total: int, seed: int) -> list[Row]:
     return [rows[i] for i in sorted(chosen)]
 
 
-def shorten(row: Row, distractors: int) -> Row:
+def drop_paragraphs(row: TaskRow, distractors: int) -> TaskRow:
     """The paragraphs of its steps and `distractors` others, numbered again in their old order."""
     gold = set(gold_indices(row, "musique: a row"))
     others = [paragraph["idx"] for paragraph in row["paragraphs"] if paragraph["idx"] not in gold]

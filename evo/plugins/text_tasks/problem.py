@@ -16,7 +16,7 @@ from problems.contract import Problem
 from problems.fingerprint import fingerprint_of
 from problems.weights import ALL_REWARDS
 
-Row = Mapping[str, Any]
+TaskRow = Mapping[str, Any]
 _THOUGHT = re.compile(r"<(/?)think>")
 
 
@@ -93,7 +93,7 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalise(text: str, *, articles: bool = False, underscores: bool = False) -> str:
+def normalise_text(text: str, *, articles: bool = False, underscores: bool = False) -> str:
     """articles: drop a, an, the; underscores: read them as blanks"""
     text = text.lower()
     if underscores:
@@ -105,7 +105,9 @@ def normalise(text: str, *, articles: bool = False, underscores: bool = False) -
 
 def token_f1(answered: str, wanted: str, *, articles: bool = False) -> float:
     """F1 of the normalised words, each as often as it occurs; 1 if both have none, 0 if one has none."""
-    return multiset_f1(normalise(answered, articles=articles).split(), normalise(wanted, articles=articles).split())
+    return multiset_f1(
+        normalise_text(answered, articles=articles).split(), normalise_text(wanted, articles=articles).split()
+    )
 
 
 def multiset_f1(answered: Iterable[Hashable], wanted: Iterable[Hashable]) -> float:

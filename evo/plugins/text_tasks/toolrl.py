@@ -11,7 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evo.plugins.text_tasks.problem import TextProblem, first_field, multiset_f1, normalise, sentence, set_f1, token_f1
+from evo.plugins.text_tasks.problem import (
+    TextProblem,
+    first_field,
+    multiset_f1,
+    normalise_text,
+    sentence,
+    set_f1,
+    token_f1,
+)
 from problems.contract import BadAddress, Score
 from problems.rows import field_of
 
@@ -105,7 +113,9 @@ def score_tools(text: str, wanted: Sequence[ToolCall]) -> ToolReward:
     form = float(has_format(answer, bool(wanted)))
     if not pairs:
         return ToolReward((form, 1.0, 1.0, 1.0), answer, pairs)
-    names = multiset_f1([normalise(call.name) for call in answer.calls], [normalise(call.name) for call in wanted])
+    names = multiset_f1(
+        [normalise_text(call.name) for call in answer.calls], [normalise_text(call.name) for call in wanted]
+    )
     keys = values = 0.0
     for gold, made in pairs:
         if gold is not None and made is not None:
@@ -127,9 +137,10 @@ def align(wanted: Sequence[ToolCall], made: Sequence[ToolCall]) -> tuple[tuple[T
     left = list(range(len(made)))
     pairs: list[tuple[ToolCall | None, ToolCall | None]] = []
     for gold in wanted:
-        name = normalise(gold.name)
+        name = normalise_text(gold.name)
         likeness = {
-            i: _SAME_NAME * (normalise(made[i].name) == name) + len(made[i].parameters.keys() & gold.parameters.keys())
+            i: _SAME_NAME * (normalise_text(made[i].name) == name)
+            + len(made[i].parameters.keys() & gold.parameters.keys())
             for i in left
         }
         best = max(likeness, key=lambda i: likeness[i], default=None)  # max keeps the first of equals
@@ -159,11 +170,11 @@ def match_value(value: Any, wanted: Any) -> float:
         return set_f1(value, wanted) if isinstance(value, dict) else 0.0
     if isinstance(wanted, str) and isinstance(value, str):
         return token_f1(value, wanted)
-    return float(normalise(_said(value)) == normalise(_said(wanted)))
+    return float(normalise_text(_said(value)) == normalise_text(_said(wanted)))
 
 
 def _items(values: list[Any]) -> list[str]:
-    return [normalise(_said(value)) for value in values]
+    return [normalise_text(_said(value)) for value in values]
 
 
 def _same_number(value: Any, wanted: int | float) -> bool:
@@ -175,7 +186,7 @@ def _same_number(value: Any, wanted: int | float) -> bool:
             return True
     except (ValueError, OverflowError):  # no number; one too large for a float
         pass
-    return normalise(text) == normalise(_said(wanted))
+    return normalise_text(text) == normalise_text(_said(wanted))
 
 
 def _said(value: Any) -> str:

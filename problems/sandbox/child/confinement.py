@@ -23,7 +23,7 @@ COVERED, in both modes unless said otherwise
 NOT COVERED
 - A scorer shares a process with the answer that it executes, which can forge the metrics of that evaluation, never of
   the next one: that is forked from a worker which no answer has touched. The same holds for a candidate and its own
-  outputs: that is why expected outputs stay with the parent, but for tests that are code (judge.py).
+  outputs: that is why expected outputs stay with the parent.
 - Bugs of the kernel, side channels, timing; the total that several workers take.
 - landlock mode sees more than bwrap: names, sizes and times of files that it can guess (stat is not Landlock's), the
   process table's size, the host's name; its thread limit counts the user's other processes. Where the kernel lets this

@@ -56,7 +56,7 @@ def main(descriptors: list[int]) -> NoReturn:
 
 
 class ForkServer:
-    """What all runs share, and how one is forked. config: see problems.sandbox.launch.plan"""
+    """What all runs share, and how one is forked. config: see problems.sandbox.launch.Plan"""
 
     def __init__(self, config: dict[str, Any], channels: Channels) -> None:
         self._config, self._channels = config, channels

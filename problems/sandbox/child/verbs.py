@@ -1,4 +1,4 @@
-"""What a worker does in a fork: run a program's cases or its tests, answer its session, or call a scorer's function.
+"""What a worker does in a fork: run a program's cases, answer its session, or call a scorer's function.
 
 What happens in the fork after the confinement is the candidate's own doing.
 """
@@ -22,7 +22,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from . import judge
 from .channels import Channels, Feed, host_caller, send, write_all
 from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, decode, encode
 
@@ -32,6 +31,8 @@ PRELOADED = (
     *("string", "textwrap", "threading", "time", "typing"),
 )
 ANSWER_FILE = "<answer>"
+_LONGEST = 2000
+"""Characters of an exception's text."""
 _cpu, _own = time.process_time, time.thread_time
 
 
@@ -68,7 +69,11 @@ def describe(error: BaseException) -> str:
         traceback = traceback.tb_next
     if isinstance(error, SyntaxError) and error.filename == ANSWER_FILE:
         line = None  # its own text names the line
-    return judge.describe(error) + (f" (line {line})" if line else "")
+    try:
+        text = str(error)[:_LONGEST]
+    except BaseException:
+        text = ""
+    return type(error).__name__ + (f": {text}" if text else "") + (f" (line {line})" if line else "")
 
 
 class ProgramVerbs:
@@ -86,7 +91,6 @@ class ProgramVerbs:
         self._module = types.ModuleType("candidate")
         self._module.__dict__["__builtins__"] = builtins
         sys.modules["candidate"] = self._module
-        self._classes = judge.known_classes()
         # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
         # which there are none here, and seeds `random` again, over a hundred pages that every candidate would copy.
         self.fork: Callable[[], int] = ctypes.PyDLL(None).fork
@@ -100,8 +104,7 @@ class ProgramVerbs:
             os.lseek(source, 0, os.SEEK_SET)
             os.dup2(source, 0)
             os.close(source)
-        if task["kind"] != "tests":
-            os.dup2(channels.output, 1)
+        os.dup2(channels.output, 1)
         os.close(channels.output)
         if not task.get("stays"):
             os.close(channels.feed)
@@ -110,8 +113,6 @@ class ProgramVerbs:
         """In the fork, confined. scratch: the working folder already"""
         if task["kind"] == "stdin":
             main_program(task, self._channels.results)
-        elif task["kind"] == "tests":
-            judge.run_tests(task, self._channels.results, self._module.__dict__, self._classes)
         else:
             self._cases(task, feed)
 
@@ -126,7 +127,7 @@ class ProgramVerbs:
             return "null"
 
         def evaluate(expression: str) -> str:
-            return encode(eval(compile(expression, "<case>", "eval", dont_inherit=True), space), limit)
+            return encode(eval(compile(expression, "<case>", "eval", dont_inherit=True), space), limit, task["stays"])
 
         if not attempt(load, results, FAILED):
             return
@@ -218,7 +219,7 @@ class ScorerVerbs:
                 function = getattr(function, part)
             value = function(*decode(task["arguments"]))
             try:
-                return encode(value, task["limits"]["output"], objects=True)
+                return encode(value, task["limits"]["output"])
             except (Unplain, TooLarge) as error:
                 raise TypeError(f"the scorer returned {error}") from None
 

@@ -3,9 +3,7 @@
 Shared by the parent (imported) and the confined child (its source is sent in), so it imports nothing but the standard
 library. JSON carries None, bool, float, str and ints below 2**63 as they are and lists as arrays; every other type is
 an object of one tag: {"i": hex int}, {"t": tuple}, {"s": set}, {"f": frozenset}, {"d": [[key, value], ...]},
-{"b": bytes as latin-1}, {"c": [real, imaginary]}, {"q": [numerator, denominator]}, {"n": Decimal as text},
-{"a": a numpy array's nested lists}, {"dk": keys}, {"dv": values}, {"di": [[key, value], ...]} for the views of a dict,
-{"r": [start, stop, step]}, and {"m": [type, field, ...]} for dates, times without a zone and their differences.
+{"b": bytes as latin-1}, {"c": [real, imaginary]}, {"q": [numerator, denominator]}, {"n": Decimal as text}.
 Never pickle, never eval.
 """
 
@@ -14,12 +12,9 @@ from __future__ import annotations
 import json
 import struct
 import sys
-from collections import UserList, UserString
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Integral
 from typing import Any
 
 MAX_DEPTH = 100
@@ -32,15 +27,6 @@ RUN, KILL = b"R", b"K"  # operations
 LOADED, FAILED, RESULT, HOST_CALL = b"L", b"F", b"R", b"O"  # kinds of frames from a child
 
 
-_TIME = ("hour", "minute", "second", "microsecond")
-_MOMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "date": (date, ("year", "month", "day")),
-    "datetime": (datetime, ("year", "month", "day", *_TIME)),
-    "time": (time, _TIME),
-    "timedelta": (timedelta, ("days", "seconds", "microseconds")),
-}
-
-
 class Malformed(Exception):
     """Bytes that are no frame, or a frame that holds no value: whoever wrote them is at fault."""
 
@@ -51,26 +37,6 @@ class Unplain(TypeError):
 
 class TooLarge(ValueError):
     """A value whose encoding passes the bound on output."""
-
-
-class Array(list[Any]):
-    """A numpy array as its nested lists, equal to what numpy's `==` makes a true value of: an array of one element to
-    that element however nested, and no other array to anything, for it would raise there."""
-
-    __hash__ = None
-
-    def __eq__(self, other: object) -> bool:
-        mine, theirs = _single(self), _single(other)
-        return len(mine) == 1 and len(theirs) == 1 and bool(mine[0] == theirs[0])
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-
-def _single(value: object) -> list[Any]:
-    while isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return [] if isinstance(value, list) else [value]
 
 
 def frame(kind: bytes, body: bytes) -> bytes:
@@ -100,10 +66,11 @@ class Frames:
             yield kind, body
 
 
-def encode(value: Any, limit: int | None = None, objects: bool = False) -> str:
+def encode(value: Any, limit: int | None = None, objects: bool = True) -> str:
     """JSON of a plain value. Raises Unplain or TooLarge (more than `limit` characters).
 
-    objects: also dataclass instances, as the dict of their fields (what a trusted scorer returns)
+    objects: also dataclass instances, as the dict of their fields, and numpy arrays, as their nested lists; not of a
+        program, whose array is equal to no list
     """
     text = json.dumps(_pack(value, 0, objects))
     if limit is not None and len(text) > limit:
@@ -144,25 +111,11 @@ def _pack(value: Any, depth: int, objects: bool) -> Any:
         return {"n": Decimal.__str__(value)}
     if isinstance(value, Mapping):  # a ChainMap, a proxy of a dict: they equal it
         return _pack(dict(value), depth, objects)
-    if isinstance(value, (UserList, UserString)):
-        return _pack(value.data, depth, objects)
-    if isinstance(value, Integral):  # sympy's
-        return _pack(int(value), depth, objects)
-    if isinstance(value, ItemsView):
-        return {"di": [[_pack(k, depth, objects), _pack(v, depth, objects)] for k, v in value]}
-    if isinstance(value, (KeysView, ValuesView)):
-        return {"dk" if isinstance(value, KeysView) else "dv": [_pack(item, depth, objects) for item in value]}
-    if isinstance(value, range):
-        return {"r": [_pack(part, depth, objects) for part in (value.start, value.stop, value.step)]}
-    for name, (moment, fields) in _MOMENTS.items():
-        if kind is moment and getattr(value, "tzinfo", None) is None:
-            return {"m": [name, *(getattr(value, field) for field in fields)]}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         plain = value.tolist()
-        if not isinstance(plain, (numpy.ndarray, numpy.generic)):
-            packed = _pack(plain, depth, objects)
-            return {"a": packed} if isinstance(plain, list) and not objects else packed
+        if not isinstance(plain, (numpy.ndarray, numpy.generic)) and (objects or not isinstance(plain, list)):
+            return _pack(plain, depth, objects)
     declared = getattr(kind, "__dataclass_fields__", None)
     if objects and declared is not None:
         return {"d": [[name, _pack(getattr(value, name), depth, objects)] for name in declared]}
@@ -205,26 +158,15 @@ def _unpack(value: Any, depth: int) -> Any:
         if not all(type(term) is int and term.bit_length() <= _MOST_BITS for term in terms):
             raise ValueError("no fraction")
         return Fraction(*terms)
-    if tag in ("r", "m"):
-        name, *parts = inner if tag == "m" else ["range", *(_unpack(part, depth + 1) for part in inner)]
-        if not all(type(part) is int and part.bit_length() <= _MOST_BITS for part in parts):
-            raise ValueError("no whole numbers")
-        return range(*parts) if tag == "r" else _MOMENTS[name][0](*parts)
-    if tag == "a":
-        return Array([_unpack(item, depth + 1) for item in inner])
-    if tag == "dv":
-        return dict(enumerate(_unpack(item, depth + 1) for item in inner)).values()
     if tag == "t":
         return tuple([_unpack(item, depth + 1) for item in inner])
-    if tag in ("d", "di"):
+    if tag == "d":
         pairs = [(_unpack(k, depth + 1), _unpack(v, depth + 1)) for k, v in inner]
         _hashable([k for k, _ in pairs])
-        return dict(pairs) if tag == "d" else dict(pairs).items()
-    if tag in ("s", "f", "dk"):
+        return dict(pairs)
+    if tag in ("s", "f"):
         items = [_unpack(item, depth + 1) for item in inner]
         _hashable(items)
-        if tag == "dk":
-            return dict.fromkeys(items).keys()
         return set(items) if tag == "s" else frozenset(items)
     raise ValueError("no such tag")
 

@@ -118,7 +118,6 @@ def test_the_scorer_s_own_fault_is_raised_with_its_line(quick):
         ({"population": {"islnds": 2}}, ValueError, "unknown key population.islnds"),
         ({"statement": "x"}, ValueError, "give score="),
         ({"score": len, "statement": "x"}, ValueError, "not both"),
-        ({"score": len, "batch_scorer": len}, ValueError, "score= or batch_scorer=, not both"),
         ({"score": len}, ValueError, "needs statement= .* seed_answer="),
         ({"score": len, "seed_answer": 1}, ValueError, "the options: seed_answer = 1: "),
         ({"name": 3}, TypeError, "name is text, .* not 3"),

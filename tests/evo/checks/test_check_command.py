@@ -37,14 +37,9 @@ def test_a_faulty_scorer(capsys, here, scorer):
     (here / scorer).write_text(SOUND.replace('"a": min', '"loss": min'))
     code, out, _ = evo(capsys, "check", scorer, "--json", "--mutants", "16")
     (report,) = json.loads(out)
+    assert report["skipped"] == ["process"]
     faults = [finding["check"] for finding in report["findings"] if finding["level"] == "finding"]
     assert code == 1 and not report["sound"] and faults == ["direction"], faults
-
-
-@pytest.mark.long
-def test_a_budget_that_is_too_small(capsys, scorer):
-    with pytest.warns(UserWarning, match="--iterations 2 is too few"):
-        assert evo(capsys, "run", scorer, "--policy", "scripted:mutate", "--iterations", "2", "--plain")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -75,5 +70,3 @@ def test_what_was_not_tried_is_in_the_conclusion(capsys, here, text, told):
     last = out.strip().splitlines()[-1]
     assert (f"no fault found; not tried: {told} (" in last) == bool(told), out
     assert ("could cheat: process" in last) != bool(told)
-    (report,) = json.loads(evo(capsys, "check", "scorer.py", "--json", "--mutants", "16")[1])
-    assert report["skipped"] == [told] * bool(told)

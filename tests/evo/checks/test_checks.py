@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from evo.checks.determinism import check_cost, check_determinism
-from evo.checks.objectives import check_objectives, check_steps
-from evo.checks.soundness import check_comment, check_seed, check_trivial, check_values
+from evo.checks.soundness import (
+    check_contract,
+    check_cost,
+    check_determinism,
+    check_objectives,
+    check_seed,
+    check_steps,
+    check_trivial,
+    check_values,
+)
 from evo.checks.subject import Outcome, Subject
 from problems import Problem, Score, resolve
 
@@ -61,7 +68,7 @@ def levels(findings):
 def test_a_scorer_that_fails_on_its_seed(subject_of):
     assert check_seed(subject_of("def score(answer):\n    return 1 / 0\n")).level == "finding"
     sound = check_seed(subject_of(GRADED))
-    assert sound.level == "ok" and sound.figures["rewards"] == {"a": pytest.approx(1 / 9), "letters": 4 / 26}
+    assert sound.level == "ok" and "letters 0.1538, a 0.1111" in sound.summary, sound.summary
     assert "ends at once" in check_seed(subject_of(f"target = 0.1\n{GRADED}")).summary
 
 
@@ -71,13 +78,13 @@ def test_a_scorer_that_fails_on_its_seed(subject_of):
 def test_a_scorer_that_fails_on_some_answers(subject_of, then):
     subject = subject_of(f"def score(answer):\n    if answer != 'abcd':\n        {then}\n    return {{'x': 1.0}}\n")
     faults = next(iter(check_values(subject)))
-    assert faults.level == "finding" and faults.figures["faults"] == faults.figures["answers"] > 16
+    assert faults.level == "finding" and "fails on 3" in faults.summary, faults.summary
 
 
 def test_a_scorer_that_fails_on_a_few_answers_is_no_fault_since_a_search_scores_them(subject_of):
     subject = subject_of("def score(answer):\n    return {'x': 1 / len(answer.split('`')[0])}\n")
     faults = next(iter(check_values(subject)))
-    assert faults.level == "note" and 0 < faults.figures["faults"] < 8, faults.summary
+    assert faults.level == "note" and "fails on 4 of" in faults.summary, faults.summary
     assert set(levels(check_values(subject_of(GRADED))).values()) == {"ok"}
 
 
@@ -90,6 +97,16 @@ def test_scores_below_zero():
 def check_values_of(subject):
     subject.ask_all = lambda answers: []
     return check_values(subject)
+
+
+def test_a_problem_that_breaks_the_contract_of_a_problem(subject_of):
+    assert check_contract(subject_of(GRADED)).level == "ok"
+    drawn = iter(range(99))
+    finding = check_contract(Subject(Vectors("x", "x", statement=lambda: f"Task {next(drawn)}")))
+    broken = [line.partition(":")[0] for line in finding.details]
+    assert finding.level == "finding" and broken == [
+        *("it has every member", "its texts stay the same", "its fingerprint is sixteen digits and stays"),
+    ], broken
 
 
 @pytest.mark.long
@@ -115,7 +132,7 @@ def test_a_scorer_that_remembers_earlier_answers(monkeypatch):
         seen.add(answer)
         return Score((1.0 + new,), 1.0 + new)
 
-    monkeypatch.setattr("evo.checks.determinism.score_in_fresh_process", lambda asked: [])
+    monkeypatch.setattr("evo.checks.soundness.score_in_fresh_process", lambda asked: [])
     finding = check_determinism(Subject(Vectors("x", seed_answer=lambda: "abcd", score=score), mutants=16), "auto")
     assert finding.level == "finding" and "something is left over" in finding.summary
 
@@ -124,7 +141,7 @@ def test_a_scorer_that_remembers_earlier_answers(monkeypatch):
 def test_a_scorer_that_is_deterministic(subject_of):
     subject = subject_of(GRADED)
     finding = check_determinism(subject, "auto")
-    assert finding.level == "ok" and finding.figures == {"times": 10, "answers": 4}, finding.summary
+    assert finding.level == "ok" and finding.summary.startswith("4 answers 10 times"), finding.summary
 
 
 @pytest.mark.parametrize(("seconds", "timeout", "level"), [(1.0, 1.5, "finding"), (1.0, 10.0, "ok"), (1.0, None, "ok")])
@@ -146,12 +163,11 @@ SAME = np.column_stack([SPREAD[:, 0], 2 * SPREAD[:, 0], 5 * SPREAD[:, 0] + 1])
 @pytest.mark.parametrize(
     ("names", "rows", "check", "level"),
     [
-        *((("x", "y", "z"), SPREAD, check, "ok") for check in ("constant", "collinear", "scale", "direction")),
+        *((("x", "y", "z"), SPREAD, check, "ok") for check in ("constant", "collinear", "direction")),
         (("x", "y", "z"), FLAT, "constant", "finding"),
         (("x", "y", "z"), [*FLAT, (0.0, 0.0, 0.0)], "constant", "note"),  # a mutant that achieves nothing
         (("x", "y", "z"), np.column_stack([SPREAD[:, :2], SPREAD[:, 0]]), "collinear", "note"),  # two of three
         (("x",), SPREAD[:, :1], "collinear", "note"),  # there is one alone
-        (("x", "y"), SPREAD[:, :2] * [1.0, 5000.0], "scale", "finding"),
         (("x", "y"), SPREAD[:3, :2], "objectives", "skipped"),  # too few that achieve anything
         (("x", "loss"), SPREAD[:, :2], "direction", "finding"),
     ],
@@ -164,7 +180,7 @@ def test_objectives_that_are_one_and_the_same():
     subject = scored(Vectors("x", "y", "z"), *SAME)
     (finding,) = [f for f in check_objectives(subject) if f.check == "collinear"]
     assert finding.level == "finding" and "nothing to win" in finding.summary
-    assert finding.figures["correlation"]["x"] == [1.0, 1.0, 1.0]
+    assert finding.details[1] == "x   1.00   1.00   1.00"
     told = objective_levels(Vectors("x", "loss", directions={"loss": "min"}), SPREAD[:, :2])
     assert told["direction"] == "ok"
 
@@ -177,15 +193,6 @@ def test_answers_that_do_nothing_and_score_high(subject_of):
     poor = "def score(answer):\n    return {'x': 0.4 if answer == '[]' else 0.1}\n"
     assert check_trivial(subject_of(poor)).level == "note"  # the seed earns nothing: no evidence
     assert check_trivial(subject_of(f"target = 0.4\n{poor}")).level == "finding"
-
-
-@pytest.mark.parametrize(
-    ("score", "level"),
-    [("answer.count('passed')", "finding"), ("1 / len(answer)", "note"), ("len(answer.split('#')[0].strip())", "ok")],
-)
-def test_a_comment_that_changes_the_score(subject_of, score, level):
-    code = f"answer_format = 'python'\ndef score(answer):\n    return {{'x': 1 + {score}}}\n"
-    assert check_comment(subject_of(code, "x = 1\n")).level == level
 
 
 def test_a_fitness_without_steps():

@@ -9,7 +9,7 @@ from support.child_processes import begin, wait_for_groups
 from support.command_line import evo
 
 from evo.cli import invoke
-from evo.cli.demo import TradeOffAct
+from evo.cli.demo import describe_outcome
 from evo.cli.show import _free_name
 from islands.names import format_db_option, hide_password
 
@@ -161,7 +161,7 @@ def test_a_search_that_trains_chooses_a_group_by_itself(here, capsys):
 def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
     solved = {"grpo": 0.5, "vpo": 0.75}
     for ahead, end in ((True, "VPO is ahead"), (False, "VPO is behind"), (None, "no difference is shown")):
-        assert TradeOffAct().describe({"problems": 2, "weightings_solved": solved, "vpo_ahead": ahead}) == (
+        assert describe_outcome({"problems": 2, "weightings_solved": solved, "vpo_ahead": ahead}) == (
             "asked afterwards for 100 trade-offs on each of 2 mazes, the policy trained by VPO has the best route for "
             f"75%, the one trained by GRPO for 50%: {end}"
         )

@@ -8,6 +8,7 @@ import pytest
 from support.completion_server import completion_server
 
 from evo.cli import invoke
+from problems import resolve
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -17,6 +18,38 @@ def test_examples_run(here, capsys, example):
     path = str(ROOT / "examples" / example)
     assert invoke(["run", path, "--policy", "scripted:mutate", "--answers", "1", "--iterations", "4", "--plain"]) == 0
     assert "4/4" in capsys.readouterr().out
+
+
+GRID = "[((i % 6 + .5) / 6, (i // 6 + .5) / 6, 1 / 12{}) for i in range(26)]"
+LATTICE = "[[sign * (1 << 59) * (i == k) for i in range(11)] for k in range(11) for sign in (-1, 1)]"
+
+
+@pytest.mark.parametrize(
+    ("example", "body", "value"),
+    [
+        ("circles", f"def pack(): return {GRID.format('')}", 26 / 12),
+        ("circles", f"def pack(): return {GRID.format(' + 1e-6')}", 26 / 12),  # shrunk until none overlap
+        ("points", "def construct(): return [(i, i * i) for i in range(13)]", 1 / 286),
+        ("points", "def construct(): return [(1e-170 * i, 1e-170 * i * i) for i in range(13)]", 1 / 286),
+        ("steps", "def heights(): return [1.0] * 50", 2),
+        ("steps", "def heights(): return [1e-300] * 49 + [-30.0]", 100 / 49),  # a negative height counts as 0
+        ("kissing", f"def vectors(): return {LATTICE}", 22),  # their squares do not fit 64 bits
+        ("kissing", "def vectors(): return [[2] * 11, [2] * 11, [0] * 11, [2] * 10 + [1]]", 1),
+    ],
+)
+def test_a_construction_is_measured_exactly(example, body, value):
+    (problem,) = resolve(str(ROOT / "examples" / "maths" / f"{example}.py"))
+    found = problem.score(body)
+    measured = (found.values or found.rewards)[0]
+    assert found.error is None and measured == pytest.approx(value, rel=1e-9)
+    assert example != "circles" or measured <= value
+
+
+@pytest.mark.parametrize("number", ["float('nan')", "float('inf')", "None", "1j"])
+@pytest.mark.parametrize("example, name", [("circles", "pack"), ("points", "construct"), ("steps", "heights")])
+def test_what_is_no_number_fails_the_answer(example, name, number):
+    (problem,) = resolve(str(ROOT / "examples" / "maths" / f"{example}.py"))
+    assert problem.score(f"def {name}(): return [({number},) * 3] * 26").error
 
 
 def test_a_prompt_evolves_by_what_the_model_that_it_instructs_replies(here, capsys, monkeypatch):

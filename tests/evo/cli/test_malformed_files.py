@@ -6,8 +6,7 @@ import sqlite3
 
 import pytest
 
-from bench.malformed import try_all, try_one
-from bench.malformed_files import FILE_KINDS
+from bench.malformed import FILE_KINDS, try_all, try_one
 
 
 @pytest.mark.long

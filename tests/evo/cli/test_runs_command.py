@@ -8,6 +8,8 @@ from support.command_line import evo, refused
 from support.stored_rows import stored_answers
 
 from evo.cli import invoke
+from evo.ui.databases import RunDatabase
+from evo.ui.pages import list_runs
 from islands.store import Store
 
 DB = "sqlite:///evo.db"
@@ -17,10 +19,10 @@ FEW = ["maze:test", "--limit", "2", "--iterations", "3", "--plain"]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     file = tmp_path_factory.mktemp("made") / "evo.db"
-    arms = ["--arm", "a=scripted:random-route", "--arm", "b=scripted:vary", "--baseline", "none", "--seeds", "1"]
+    arms = ["--arm", "a=scripted:random-route", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1"]
     given = [*FEW, "--db", f"sqlite:///{file}"]
     assert invoke(["compare", *given, *arms, "--name", "cmp", "--processes", "1"]) == 0
-    assert invoke(["run", *given, "--policy", "scripted:vary", "--name", "a-run-whose-name-is-rather-long"]) == 0
+    assert invoke(["run", *given, "--policy", "scripted:mutate", "--name", "a-run-whose-name-is-rather-long"]) == 0
     return file
 
 
@@ -87,9 +89,7 @@ def test_runs_are_renamed(compared, capsys):
         assert why in refused(capsys, "runs", "rename", old, new)
 
 
-@pytest.mark.parametrize(
-    "command", [["run"], ["compare", "--arm", "scripted:vary"], ["import", "--problem", "maze:test/0"]]
-)
+@pytest.mark.parametrize("command", [["run"], ["compare", "--arm", "scripted:mutate"]])
 def test_a_name_is_checked_wherever_one_is_given(here, capsys, command):
     assert "is no name for a run" in refused(capsys, *command, "maze:test", "--name", "[b]")
 
@@ -154,6 +154,8 @@ def test_runs_that_verify_another_are_not_the_users(compared, capsys):
     assert listed("--all") == {*own, "cmp/a/s0-sampled", f"{long}-sampled"}
     table = evo(capsys, "runs")[1]
     assert "sampled" not in table and "sampled" in evo(capsys, "runs", "--all")[1]
+    page = str(list_runs(RunDatabase(DB)).values["runs"])
+    assert long in page and "sampled" not in page
     assert evo(capsys, "watch", "--once")[2] == f"watching {long}\n"
     assert "did you mean a-run" in refused(capsys, "show", "a-run-whose-name-is-rather-lon")
     # what is made for a run goes with it

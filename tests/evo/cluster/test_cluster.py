@@ -75,7 +75,7 @@ def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
         None,
         {
             **{"problems": ["maze:test"], "limit": 2, "iterations": 6, "answers": 1, "seeds": 2, "baselines": []},
-            "arms": {"mutate": {"policy": "scripted:mutate"}, "vary": {"policy": "scripted:vary"}},
+            "arms": {"mutate": {"policy": "scripted:mutate"}, "vary": {"policy": "scripted:mutate"}},
         },
     )
     runs = planned_runs(compared)

@@ -46,7 +46,7 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
     config = RunConfig.model_validate({"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 8})
     plan_run(config, db)
     started: list[ClusterOptions] = []
-    monkeypatch.setattr(running, "check_resources", lambda place: None)
+    monkeypatch.setattr(running, "check_room_for_tasks", lambda place: None)
     monkeypatch.setattr(running, "start_scorer_actors", lambda options: started.append(options) or [])
     running.ClusterRunner(parse_cluster("local?scorers=2"), db)._start_scorer_actors(["run"])
     assert (started[0].scorers, started[0].scorer_gpus, started[0].scorer_cpus) == (2, 0.5, 1)
@@ -94,12 +94,12 @@ def test_a_file_is_no_database_of_several_machines(monkeypatch, nodes, refused):
     found = [{"NodeManagerHostname": here if host == "here" else host, "Alive": alive} for host, alive in nodes]
     monkeypatch.setattr(connection, "list_alive_nodes", lambda: found)
     place = parse_cluster("head:6379")
-    connection.check_database("postgresql+psycopg://evo@host/evo", place)
+    connection.check_shared_database("postgresql+psycopg://evo@host/evo", place)
     if refused:
         with pytest.raises(BadInput, match="is a file of one machine.*use --db postgresql.*or --ray local"):
-            connection.check_database("sqlite:///runs.db", place)
+            connection.check_shared_database("sqlite:///runs.db", place)
     else:
-        connection.check_database("sqlite:///runs.db", place)
+        connection.check_shared_database("sqlite:///runs.db", place)
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])

@@ -8,7 +8,7 @@ from evo.errors import BadInput
 
 THREE = {"base": {"policy": "embedded:base"}, "grpo": {"policy": "embedded:grpo"}, "vpo": {"policy": "embedded:vpo"}}
 
-CHOICE = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0, "pareto_by": "coverage"}
+CHOICE = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0}
 """How parents are chosen, as a run stores it."""
 
 
@@ -70,7 +70,7 @@ def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
 
 
 def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
-    population = {"strategy": "lexicase", "islands": 4, "num_diverse_programs": 0}
+    population = {"strategy": "weighted", "islands": 4, "num_diverse_programs": 0}
     own = {"policy": "embedded:vpo", "show_parent": False, "population": population}
     by_arm = planned({"own": own}, baselines=["hill", "best-of-n"])
     assert list(by_arm) == ["own", "best-of-n", "hill"]
@@ -131,9 +131,9 @@ def test_classic_searches_mazes_alone():
         ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
         ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),
         (
-            "c=embedded:vpo,population.strategy=lexicase,population.islands=1",
+            "c=embedded:vpo,population.strategy=weighted,population.islands=1",
             "c",
-            {"policy": "embedded:vpo", "population": {"strategy": "lexicase", "islands": "1"}},
+            {"policy": "embedded:vpo", "population": {"strategy": "weighted", "islands": "1"}},
         ),
     ],
 )
@@ -164,15 +164,15 @@ def test_an_arms_own_settings_reach_its_run_alone():
     arms = {
         **THREE,
         "warm": {"policy": "embedded:vpo", "temperature": 1.3, "answers": 1},
-        "lexicase": {"policy": "embedded:vpo", "population": {"strategy": "lexicase"}},
+        "weighted": {"policy": "embedded:vpo", "population": {"strategy": "weighted"}},
     }
     by_arm = planned(arms, overrides={"population.islands": 2})
     assert (by_arm["warm"]["temperature"], by_arm["warm"]["rollouts"], by_arm["warm"]["answers"]) == (1.3, 3, 1)
     assert by_arm["vpo"]["temperature"] is None
-    assert by_arm["lexicase"]["population"] == {"islands": 2, "strategy": "lexicase"}
+    assert by_arm["weighted"]["population"] == {"islands": 2, "strategy": "weighted"}
     assert by_arm["vpo"]["population"] == {"islands": 2, **CHOICE}
-    with pytest.raises(BadInput, match="unknown key arms.lexicase.population.strategie; did you mean strategy"):
-        config({"lexicase": {"policy": "embedded:vpo", "population": {"strategie": "lexicase"}}})
+    with pytest.raises(BadInput, match="unknown key arms.weighted.population.strategie; did you mean strategy"):
+        config({"weighted": {"policy": "embedded:vpo", "population": {"strategie": "weighted"}}})
 
 
 def test_an_iteration_is_the_least_that_suits_all_or_what_is_asked_for():

@@ -7,10 +7,10 @@ from sqlalchemy import select
 from evo.cli import invoke
 from evo.comparison.arms import gather
 from evo.progress.model import Progress
-from islands.schema import PromptGroup
+from islands.schema import PromptGroups
 from islands.store import Store
 
-g = PromptGroup.c
+g = PromptGroups.c
 
 
 def compare(db, *more):

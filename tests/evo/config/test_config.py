@@ -52,13 +52,10 @@ def test_a_wrong_file_gives_one_line_that_names_the_key(tmp_path, text, named):
 
 def test_a_run_stores_the_defaults_of_its_population_and_keeps_them():
     stored = to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"])
-    named = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0, "pareto_by": "coverage"}
+    named = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0}
     assert stored["population"] == {**named, "islands": 0}
-    new = parse(RunConfig, complete_run(stored), "run new").population
-    assert (new.strategy, new.islands, new.climb, new.pareto_by) == ("auto", 0, 1, "coverage")
-    before = {key: value for key, value in stored["population"].items() if key != "pareto_by"}
-    older = parse(RunConfig, complete_run({**stored, "population": before}), "run older").population
-    assert older.pareto_by == "fitness"
+    read = parse(RunConfig, complete_run(stored), "run new").population
+    assert (read.strategy, read.islands, read.climb) == ("auto", 0, 1)
 
 
 def test_a_run_with_settings_of_another_version_is_refused_by_name(tmp_path):

@@ -14,14 +14,16 @@ from evo.evaluation.preferences import (
     judging_weights,
     read_rises,
 )
-from islands.groups import Child
+from islands.types import CandidateSummary
 
 CORNERS_AND_MEAN = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
 
 
 def answer(id, iteration, *rewards, failed=False):
     """An answer of the iteration, -1 for a seed; of other problems there were groups between."""
-    return Child(id, 3 * iteration if iteration >= 0 else -1, None, (), rewards, 9.0, failed, iteration)
+    sequence = 3 * iteration if iteration >= 0 else -1
+    error = "failed" if failed else None
+    return CandidateSummary(id, 9.0, rewards, error=error, iteration=iteration, sequence=sequence)
 
 
 THREE = [

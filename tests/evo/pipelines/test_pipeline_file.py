@@ -26,34 +26,19 @@ def test_stages_in_order_with_what_they_read(here):
     assert [stage.reads for stage in stages.values()] == [(), ("base",), ("vpo",), ("vpo",), ("vpo",), ("arms",)]
 
 
-def test_a_reference_is_replaced_wherever_it_stands(here):
-    arms = read_pipeline(written(GOOD)).stages["arms"].given
-    assert replace_references(arms, {"vpo": "DIR/policies/vpo"}.get)["arms"] == {
-        "guess": {"policy": "scripted:random-route"},
-        "vpo": {"policy": "DIR/policies/vpo"},
-    }
-    assert replace_references({"run": "${arms}/vpo/s0", "n": 1}, {"arms": "here-arms"}.get) == {
-        "run": "here-arms/vpo/s0",
-        "n": 1,
-    }
-
-
-def test_several_policies_of_a_search_are_references_each_with_their_options(here):
-    asked = "embedded:base, ${vpo}?temperature=0.7,${base}?fresh=1"
-    found = read_pipeline(written(GOOD.replace('policy: "${vpo}", iterations', f'policy: "{asked}", iterations')))
-    found = found.stages["found"]
-    assert found.reads == ("vpo", "base")
-    given = replace_references(found.given, {"vpo": "V", "base": "B"}.get)
-    assert given["policy"] == "embedded:base,V?temperature=0.7,B?fresh=1"
-
-
-def test_a_filter_of_an_evaluation_stands_for_problems(here):
-    text = GOOD.replace("problems: [maze:hard], limit: 3", 'problems: ["${alone}?solve@10=0"]')
-    pipeline = read_pipeline(written(text))
-    found = pipeline.stages["found"]
-    assert found.reads == ("alone", "vpo")
-    given = replace_references(found.given, {"vpo": "V", "alone": "DIR/alone.json"}.get)
-    assert given["problems"] == ["list:DIR/alone.json?solve@10=0"] and given["policy"] == "V"
+def test_references_are_replaced_wherever_they_stand(here):
+    several = 'policy: "embedded:base,${vpo}?temperature=0.7,${base}?fresh=1", iterations'
+    text = GOOD.replace('policy: "${vpo}", iterations', several)
+    text = text.replace("problems: [maze:hard], limit: 3", 'problems: ["${alone}?solve@10=0"]')
+    stages = read_pipeline(written(text)).stages
+    assert stages["found"].reads == ("alone", "vpo", "base")
+    result = {"vpo": "DIR/policies/vpo", "base": "B", "alone": "DIR/alone.json", "arms": "p-arms"}.__getitem__
+    found = replace_references(stages["found"].given, result)
+    assert found["policy"] == "embedded:base,DIR/policies/vpo?temperature=0.7,B?fresh=1"
+    assert found["problems"] == ["list:DIR/alone.json?solve@10=0"] and found["rollouts"] == 2
+    arms = replace_references(stages["arms"].given, result)["arms"]
+    assert arms == {"guess": {"policy": "scripted:random-route"}, "vpo": {"policy": "DIR/policies/vpo"}}
+    assert replace_references(stages["page"].given, result) == {"run": "p-arms/vpo/s0"}
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(here, capsys):
@@ -62,11 +47,6 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(here, capsys):
     assert [path.name for path in here.iterdir()] == ["p.yaml"]
     for part in ("run evo-p-arms", "evo-p/policies/vpo", "waiting"):
         assert part in out
-    code, out, _ = evo(capsys, "pipeline", "p.yaml", "--dry-run", "--json", "--from", "arms", "--db", "sqlite:///x.db")
-    assert code == 2 and not out  # what it reads was never done
-    code, out, _ = evo(capsys, "pipeline", "p.yaml", "--dry-run", "--json", "--only", "base", "--only", "vpo")
-    assert [stage["chosen"] for stage in json.loads(out)["stages"]] == [True] * 2 + [False] * 4
-    assert [path.name for path in here.iterdir()] == ["p.yaml"]
 
 
 @pytest.mark.parametrize("row", yaml.safe_load(Path(__file__).with_name("bad_files.yaml").read_text()))
@@ -79,10 +59,6 @@ def test_a_bad_file_is_one_line_and_nothing_is_written(here, capsys, row):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--only", "x"], "--only x: there is no such stage; there are base, vpo"),
-        (["--from", "x"], "--from x: there is no such stage"),
-        (["--only", "vpo", "--from", "vpo"], "cannot go together"),
-        (["--only", "vpo"], "stage vpo reads base, which is not done and not chosen"),
         (["-o", "taken"], "-o taken: holds other files"),
         (["-o", "p.yaml"], "-o p.yaml: is a file"),
         (["--db", "sqlite:///nowhere/x.db"], "there is no directory nowhere"),
@@ -98,3 +74,46 @@ def test_bad_arguments_are_one_line(here, capsys, arguments, said):
 def test_no_file(here, capsys):
     code, _, err = evo(capsys, "pipeline", "none.yaml")
     assert code == 2 and err == "evo: none.yaml: No such file or directory\n"
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "pipelines"
+SAMPLE = EXAMPLES.parent / "livecodebench"
+
+
+READS = {
+    "livecodebench": {"vpo-alone": ["grpo-alone", "vpo"], "search": ["vpo-alone", "grpo", "vpo"]},
+    "maze": {"hard": ["grpo", "vpo"]},
+    "operators": {
+        "improve": ["failures"],
+        "vpo": ["first-try", "improve", "failures"],
+        "grpo": ["first-try", "improve", "failures"],
+    },
+    "programs": {"evolve": ["vpo"], "after": ["vpo", "before"]},
+    "rounds": {"search-2": ["improve-1"], "improve-2": ["search-1", "search-2", "improve-1"]},
+    "traces": {"vpo": ["search"], "again": ["vpo"]},
+}
+"""What each example's stages read, where that is its point."""
+KINDS = {
+    "livecodebench": ["train", "train", "evaluate", "evaluate", "compare", "report"],
+    "maze": ["train", "train", "evaluate", "evaluate", "compare", "report"],
+}
+
+
+def test_there_are_no_others():
+    assert sorted(path.stem for path in EXAMPLES.glob("*.yaml")) == sorted(READS)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_dry_run_finds_every_key_address_and_reference(here, capsys, name):
+    if name == "livecodebench":
+        (here / "livecodebench").symlink_to(SAMPLE)
+    elif name == "operators":
+        rows = ({"text": f"Return {i}.", "code": "", "test_list": [f"assert f() == {i}"]} for i in range(974))
+        (here / "mbpp.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = set(here.iterdir())
+    code, out, err = evo(capsys, "pipeline", str(EXAMPLES / f"{name}.yaml"), "--dry-run", "--json")
+    assert code == 0, err
+    assert set(here.iterdir()) == given, "nothing is written"
+    stages = {stage["name"]: stage for stage in json.loads(out)["stages"]}
+    assert {stage: stages[stage]["reads"] for stage in READS[name]} == READS[name]
+    assert [stage["kind"] for stage in stages.values()] == KINDS.get(name, [stage["kind"] for stage in stages.values()])

@@ -122,7 +122,7 @@ def test_a_killed_fit_keeps_its_last_tick(energy, monkeypatch):
             raise SystemExit
 
     with pytest.raises(SystemExit):
-        run_fit(saved, parts, fit.FOLDER / "energy-energy.json", killed)
+        run_fit(saved, parts, fit.FITS_FOLDER / "energy-energy.json", killed)
     left = load_fit("energy-energy")[0]
     assert left.rows == seen[-1].rows and left.sessions[-1].stopped == ""
     assert invoke(["fit", "--resume", "energy-energy", "--plain", "--evaluations", "40"]) == 0
@@ -275,27 +275,6 @@ def test_comments_and_the_forms_of_other_programs_are_read(here, text):
     (here / "data.csv").write_bytes(text.encode())
     read = read_table(here / "data.csv", "y")
     assert read.names == ("a", "b") and np.column_stack([read.x, read.y]).tolist() == [list(row) for row in NUMBERS]
-
-
-def test_a_fit_of_an_earlier_version_opens_and_resumes(energy, capsys):
-    """It has what is gone: a policy, a delimiter, the scores of rows."""
-    assert invoke(["fit", "energy.csv", "-y", "energy", "--name", "old", *FEW]) == 0
-    path = fit.FOLDER / "old.json"
-    record = json.loads(path.read_text())
-    record["settings"] |= {"policy": "scripted:gp", "delimiter": ","}
-    record["rows"] = [{**row, "score": 0.1} for row in record["rows"]]
-    path.write_text(json.dumps(record))
-    assert invoke(["fit", "--resume", "old", "--evaluations", "40", "--plain"]) == 0
-    assert invoke(["fit", "show", "old", "--as", "text"]) == 0
-    assert len(load_fit("old")[0].sessions) == 2
-    path.write_text(path.read_text().replace('"loss": null', '"loss": "huber(1.0)"'))
-    capsys.readouterr()
-    assert invoke(["fit", "show", "old"]) == 0 and "loss  score        R2" in capsys.readouterr().out
-    assert invoke(["fit", "--resume", "old"]) == 2
-    assert (
-        "old has the loss huber(1.0), which was removed; start a new fit, and give outliers a small"
-        in capsys.readouterr().err
-    )
 
 
 @pytest.mark.parametrize("package, options", [("matplotlib", ("--plot", "p.png")), ("sympy", ("--as", "sympy"))])

@@ -11,15 +11,15 @@ from support.command_line import refused
 from evo.cli import invoke
 from evo.plugins.formulas.fit import load_fit, measure
 from evo.plugins.formulas.front import FrontRow, recommend
-from evo.plugins.formulas.grammar import parse
+from evo.plugins.formulas.grammar import parse_formula
 from evo.plugins.formulas.residuals import find_growth
-from evo.plugins.formulas.search import search, weigh
+from evo.plugins.formulas.search import search_formulas, weigh_errors
 
 FEW = ["--evaluations", "300", "--plain"]
 
 
 def row(text, r2, **given):
-    formula = parse(text, ("a", "b"))
+    formula = parse_formula(text, ("a", "b"))
     return FrontRow(formula, ("a", "b"), text, formula.size, 1 - r2, r2, **given)
 
 
@@ -55,7 +55,7 @@ def test_noise_that_is_a_share_of_the_value_does_not_hide_the_law():
     rows = rng.uniform(1, 4, (120, 2))
     goal = 3 * rows[:, 0] ** 1.75 / rows[:, 1] ** 2 * np.exp(rng.normal(0, 0.02, 120))
     for loss in ("squared", "relative"):
-        best = search(rows, goal, evaluations=6000, seed=1, loss=loss).best
+        best = search_formulas(rows, goal, evaluations=6000, seed=1, loss=loss).best
         assert best.complexity == 8  # 3.0*(x1**1.75/x2**2), of 32 nodes before
     exponent = next(value for value in best.formula.values if 1 < value < 2)
     assert exponent == pytest.approx(1.75, abs=0.02)
@@ -71,7 +71,7 @@ def test_a_sum_of_two_terms_is_found_below_noise(text, size):
         [eval(text.replace("^", "**"), {"log": math.log, "sqrt": math.sqrt, "x1": a, "x2": b, "x3": c})
          for a, b, c, _d in rows]
     )  # fmt: skip
-    best = search(rows, goal + 0.05 * goal.std() * rng.normal(size=96), evaluations=4000).best
+    best = search_formulas(rows, goal + 0.05 * goal.std() * rng.normal(size=96), evaluations=4000).best
     assert abs(best.complexity - size) <= 3 and best.r2 > 0.99
 
 
@@ -83,31 +83,31 @@ def test_the_relative_loss_is_the_mean_square_of_shares():
     rows = np.random.default_rng(0).uniform(1, 2, (40, 1))
     goal = np.tile([1.0, 2.0], 20)
     for scale in (1.0, 1e7, 1e-150):
-        first = search(rows, goal * scale, evaluations=1, loss="relative")[0]
+        first = search_formulas(rows, goal * scale, evaluations=1, loss="relative")[0]
         assert first.formula.values[0] == pytest.approx(1.2 * scale, rel=1e-3)
         assert first.loss == pytest.approx((0.2**2 + 0.4**2) / 2) and first.r2 == pytest.approx(0, abs=1e-9)
-    doubled = search(rows, goal, evaluations=1, loss="relative", sample_weight=np.tile([3.0, 1.0], 20))[0]
+    doubled = search_formulas(rows, goal, evaluations=1, loss="relative", sample_weight=np.tile([3.0, 1.0], 20))[0]
     constant = (3 + 1 / 2) / (3 + 1 / 4)
     assert doubled.formula.values[0] == pytest.approx(constant, rel=1e-3)
     assert doubled.loss == pytest.approx((3 * (constant - 1) ** 2 + (constant / 2 - 1) ** 2) / 4)
 
 
 def test_weights_of_a_loss():
-    assert weigh(np.array([1.0, -2.0]), None, "relative").tolist() == pytest.approx([1.6, 0.4])
-    assert weigh(np.array([1.0, -2.0]), np.array([1.0, 4.0]), "relative").tolist() == pytest.approx([1.0, 1.0])
-    assert weigh(np.array([1.0, 0.0]), None, "squared") is None
-    assert weigh(np.array([1.0, 2.0]), np.zeros(2), "relative").tolist() == [0, 0]
-    assert weigh(np.empty(0), None, "relative").size == 0  # none held out
+    assert weigh_errors(np.array([1.0, -2.0]), None, "relative").tolist() == pytest.approx([1.6, 0.4])
+    assert weigh_errors(np.array([1.0, -2.0]), np.array([1.0, 4.0]), "relative").tolist() == pytest.approx([1.0, 1.0])
+    assert weigh_errors(np.array([1.0, 0.0]), None, "squared") is None
+    assert weigh_errors(np.array([1.0, 2.0]), np.zeros(2), "relative").tolist() == [0, 0]
+    assert weigh_errors(np.empty(0), None, "relative").size == 0  # none held out
     for bad in ([1.0, 0.0], [1.0, 1e-13]):
         with pytest.raises(ValueError, match="1 of 2 rows has 0 or almost 0"):
-            weigh(np.array(bad), None, "relative")
+            weigh_errors(np.array(bad), None, "relative")
     with pytest.raises(ValueError, match="there is no loss 'huber'; there is squared and relative"):
-        weigh(np.array([1.0]), None, "huber")
+        weigh_errors(np.array([1.0]), None, "huber")
 
 
 def test_held_out_rows_are_weighed_as_the_fitted_ones():
     """Of 0, 2, 4 with weights 1, 1, 2 the mean is 2.5; the squares around it are 6.25 + .25 + 2 * 2.25 = 11."""
-    formula, x, y = parse("x", ("x",)), np.array([[1.0], [2.0], [5.0]]), np.array([0.0, 2.0, 4.0])
+    formula, x, y = parse_formula("x", ("x",)), np.array([[1.0], [2.0], [5.0]]), np.array([0.0, 2.0, 4.0])
     assert measure(formula, x, y)[0] == pytest.approx(1 - 2 / 8)
     assert measure(formula, x, y, np.array([1.0, 1.0, 2.0]))[0] == pytest.approx(1 - (1 + 2 * 1) / 11)
 
@@ -190,9 +190,9 @@ def test_a_model_warns_of_errors_that_grow():
 def test_a_loss_of_0_has_the_score_of_pysr(here, capsys):
     """PySR: log(10 / 1e-9) / 2 = 11.51 for two nodes more, and inf for a loss of 0 after one above it."""
     rows = np.arange(1.0, 31.0)[:, None]
-    front = search(rows, 2 * rows[:, 0], evaluations=300)
+    front = search_formulas(rows, 2 * rows[:, 0], evaluations=300)
     assert front[len(front) - 1].loss == 0 and front[len(front) - 1].score == math.inf and front[0].score == 0
-    noisy = search(rows, 2 * rows[:, 0] + np.tile([0.1, -0.1, 0.0], 10), evaluations=300)
+    noisy = search_formulas(rows, 2 * rows[:, 0] + np.tile([0.1, -0.1, 0.0], 10), evaluations=300)
     for before, after in zip(noisy.rows, noisy.rows[1:], strict=False):
         fall = math.log(before.loss / after.loss) / (after.complexity - before.complexity)
         assert after.score == pytest.approx(fall)

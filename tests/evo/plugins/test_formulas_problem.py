@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.command_line import evo
 
-from evo.plugins.formulas import parse
+from evo.plugins.formulas import parse_formula
 from evo.plugins.formulas.laws import generated
 from evo.plugins.formulas.operator import generate as breed
 from evo.testing import PolicyContract, ProblemContract
@@ -96,7 +96,7 @@ def test_gp_changes_the_fitted_parent():
     user = "from the variables x1, x2.\n# Answer to improve\nFeedback: Fitted: 2.5*x1 + x2\n1.0*x1 + x2"
     children = breed(Prompt(user, "", 0, shown=("1.0*x1 + x2", "sin(x2)")), "text", 50, 12345)
     assert len(set(children)) > 25 and any("2.5" in child for child in children)
-    assert all(parse(child, ("x1", "x2")).size <= 60 for child in children)
+    assert all(parse_formula(child, ("x1", "x2")).size <= 60 for child in children)
 
 
 def test_answers_that_read_alike_are_one():

@@ -11,8 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PLUGINS = sorted(path.name for path in (ROOT / "evo" / "plugins").iterdir() if (path / "__init__.py").exists())
-ADDRESSES = {"formulas": "formula:small/0", "maths": "maths:kissing_number", "rules": "rules:jobshop-train/0",
-             "text_tasks": "musique:synthetic/0"}  # fmt: skip
+ADDRESSES = {"formulas": "formula:small/0", "rules": "rules:jobshop-train/0", "text_tasks": "musique:synthetic/0"}
 NEEDED_BY = {"formulas": ("rules",)}
 PARTS = ("evo", "islands", "problems", "vpo", "tests", "bench", "docs", "examples", "pyproject.toml", "mkdocs.yml",
          "README.md", "CONTRIBUTING.md", "CHANGELOG.md")  # fmt: skip

@@ -11,14 +11,14 @@ from support import grammar_words
 from evo.api.load import load_policy
 from evo.plugins.formulas.operator import generate  # scripted:gp
 from evo.plugins.rules.dialect import DIALECT
-from evo.plugins.rules.language import MOST_WORDS, QUALITY, encode_answer, read_prompt
+from evo.plugins.rules.language import MOST_WORDS, QUALITY, encode_rule, read_prompt
 from evo.plugins.rules.problem import RuleProblem
 from evo.plugins.rules.rule import MOST_RULE_NODES, parse_rule, rank
 from evo.plugins.rules.rule_grammar import write_untrained
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
 
-WORDS = DIALECT.vocabulary()
+RULE_WORDS = DIALECT.vocabulary()
 
 
 class Queue(RuleProblem):
@@ -47,7 +47,7 @@ def test_a_prompt_shows_the_features_the_kinds_and_the_parent_with_its_costs(pro
     shown = DIALECT.prompt(problem, "min(p, 2.0)/0.37", 4)
     words = r"x1 x2 flow other par n0 f:/ n1 f:min n2 x1 n3 2 n4 c\+-1 err e\d+ q\d e\d+ q\d m4"
     assert re.fullmatch(rf"of:p,w=min\(p,2\)/0.37 rule {words}", shown)
-    assert set(shown.split()[1:]) <= set(WORDS)
+    assert set(shown.split()[1:]) <= set(RULE_WORDS)
     best, seed = (DIALECT.prompt(problem, text, 1).split()[-5:-1] for text in ("p/w", problem.seed))
     assert seed == ["e4", "q6", "e4", "q6"] and QUALITY.index(best[2]) > 4
     for unreadable in ("sin(p)", "p + ", " + ".join(["p"] * 17)):
@@ -67,7 +67,7 @@ def test_numbers_of_a_rule_make_a_difference(problem):
         ("max(0.37, w)", "n0 f:max n2 x2"),
         ("0.37*p + 2*(w + 0.37*p)", "n6 f:+ x2 n1"),
     ):
-        assert encode_answer(shown.read(child), shown) == words.split()
+        assert encode_rule(shown.read(child), shown) == words.split()
         assert DIALECT.write(problem, [child], prompt) == f"> {words}"
         assert [problem.canonical(text) for text in DIALECT.read(f"> {words}", prompt)] == [problem.canonical(child)]
     assert DIALECT.write(problem, ["0.37*p + 15*w"], prompt) == "> n5 c+2"  # as good as 9*w there
@@ -83,15 +83,15 @@ def test_the_grammar_has_the_functions_and_the_size_of_rules(problem):
     assert not {"f:sin", "f:**", "x3", "x10", "n0", "flow"} & words_after(fresh, ">")
     large = DIALECT.prompt(problem, " + ".join(["p"] * (MOST_RULE_NODES // 2 + 1)), 2)
     assert words_after(large, "> n0 f:+") >= {"x1", "n1"} and "n0" not in words_after(large, "> n0 f:+")
-    ids = [grammar_words.ids_of(prompt, WORDS) for prompt in (fresh, large)]
+    ids = [grammar_words.ids_of(prompt, RULE_WORDS) for prompt in (fresh, large)]
     grammar, generator = DIALECT.grammar(ids, torch.arange(100) % 2), torch.Generator().manual_seed(0)
-    weights = torch.tensor([20.0 if word.startswith("f:") else 1.0 for word in WORDS])
+    weights = torch.tensor([20.0 if word.startswith("f:") else 1.0 for word in RULE_WORDS])
     written = [[] for _ in range(100)]
     for _ in range(2 * (MOST_WORDS + 2)):
         tokens = torch.multinomial(grammar.allowed() * weights, 1, generator=generator)[:, 0]
         grammar.advance(tokens)
         for words, token in zip(written, tokens.tolist(), strict=True):
-            words.append(WORDS[token])
+            words.append(RULE_WORDS[token])
     for row, words in enumerate(written):
         chain = " ".join(words).partition(" <eos>")[0]
         rules = DIALECT.read(chain, (fresh, large)[row % 2])

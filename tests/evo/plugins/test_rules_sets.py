@@ -8,7 +8,7 @@ import pytest
 
 from evo.plugins.formulas.grammar import Formula
 from evo.plugins.rules.binpacking import BIN_PACKING
-from evo.plugins.rules.compiled import DELAY, arrays_of, pack, run_shops, value_of
+from evo.plugins.rules.compiled import DELAY, arrays_of, pack_bins, rule_value, run_shops
 from evo.plugins.rules.family import FAMILY
 from evo.plugins.rules.jobshop import FEATURES, ShopFamily
 from evo.plugins.rules.rule import RULE_FUNCTIONS, parse_rule, rank
@@ -57,7 +57,7 @@ def test_compiled_values_are_those_of_the_grammar():
     for _ in range(400):
         rule = draw_rule(rng)
         codes, numbers = arrays_of(rule)
-        values = [value_of(codes, numbers, np.ascontiguousarray(x), np.empty(len(codes))) for x in features.T]
+        values = [rule_value(codes, numbers, np.ascontiguousarray(x), np.empty(len(codes))) for x in features.T]
         expected = rank(rule, features)
         np.testing.assert_allclose(values, expected, rtol=1e-12)
         kinds |= {"infinite" if np.isinf(one) else "finite" for one in expected} | set(rule.codes)
@@ -164,7 +164,7 @@ def count_squares(rooms, room, item):
 def test_bins_are_those_of_a_slow_simulator(name, value):
     items = np.random.default_rng(2).integers(1, 12, (6, 60))
     rule = parse_rule(BIN_PACKING.textbook[name], tuple(BIN_PACKING.about))
-    assert pack(*arrays_of(rule), items, 15).tolist() == [fill(row.tolist(), 15, value) for row in items]
+    assert pack_bins(*arrays_of(rule), items, 15).tolist() == [fill(row.tolist(), 15, value) for row in items]
 
 
 def test_sum_of_squares_is_ahead_on_long_rows_of_weibull_items():

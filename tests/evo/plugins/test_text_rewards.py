@@ -6,7 +6,7 @@ import pytest
 
 from evo.plugins.text_tasks.eureqa import parse_names, score_names
 from evo.plugins.text_tasks.musique import parse_cited, scalar, score_cited
-from evo.plugins.text_tasks.problem import multiset_f1, normalise, token_f1
+from evo.plugins.text_tasks.problem import multiset_f1, normalise_text, token_f1
 from evo.plugins.text_tasks.toolrl import ToolCall, align, match_value, parse_tool_answer, read_calls, score_tools
 
 THINK = "<think>so</think>"
@@ -153,10 +153,10 @@ def test_words_are_a_multiset(found, wanted, expected):
 
 
 def test_articles_go_before_the_punctuation():
-    assert normalise("The A-Team, an hour", articles=True) == "team hour"
-    assert normalise("th'e cat", articles=True) == "the cat"  # an article only once its punctuation is gone
-    assert normalise("New_York", underscores=True) == "new york"
-    assert normalise("New_York") == "newyork"
+    assert normalise_text("The A-Team, an hour", articles=True) == "team hour"
+    assert normalise_text("th'e cat", articles=True) == "the cat"  # an article only once its punctuation is gone
+    assert normalise_text("New_York", underscores=True) == "new york"
+    assert normalise_text("New_York") == "newyork"
     assert multiset_f1([], []) == 1
 
 

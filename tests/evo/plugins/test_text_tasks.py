@@ -13,7 +13,7 @@ from support.training_samples import tiny_model, tiny_tokenizer
 from evo.config.run import PromptConfig
 from evo.plugins.text_tasks import family
 from evo.plugins.text_tasks.eureqa import mix
-from evo.plugins.text_tasks.musique import shorten, stratify
+from evo.plugins.text_tasks.musique import drop_paragraphs, stratify
 from evo.prompts.chat import ChatFormat
 from evo.search.score import AnswerScores, score_rollouts
 from evo.testing import ProblemContract
@@ -209,7 +209,7 @@ def test_the_short_variant_keeps_the_steps_and_k_others(read):
         texts = [row["paragraphs"][s["paragraph_support_idx"]]["paragraph_text"] for s in row["question_decomposition"]]
         assert [problem.paragraphs[index]["paragraph_text"] for index in problem.support] == texts
     assert found[2].name.endswith("rows.jsonl?distractors=3/2") and resolve(found[2].name)[0].row == found[2].row
-    assert shorten(rows[0], 99)["paragraphs"] == rows[0]["paragraphs"]
+    assert drop_paragraphs(rows[0], 99)["paragraphs"] == rows[0]["paragraphs"]
 
 
 def test_the_stratified_selection_has_as_many_of_each_number_of_steps():

@@ -1,8 +1,10 @@
 """The answers that weights choose from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from support.stored_vectors import best_under, store_vectors
+from support.stored_searches import best_under, store_vectors
 
 from evo.progress import front as fronts
 from evo.progress.model import Progress
@@ -84,7 +86,7 @@ def test_one_objective_has_no_front(tmp_path):
 
 def test_a_large_front_keeps_what_is_best_under_fixed_weightings():
     turns = np.linspace(0.0, np.pi / 2, 2001)
-    child = fronts.Child(0, 0, None, (), (0.0, 0.0), 0.0, False, 0)
+    child = fronts.CandidateSummary(0, 0.0, (0.0, 0.0), iteration=0)
     circle = [
         fronts.FrontAnswer(0, None, replace_child(child, at, (float(np.cos(x)), float(np.sin(x)))))
         for at, x in enumerate(turns)
@@ -99,4 +101,4 @@ def test_a_large_front_keeps_what_is_best_under_fixed_weightings():
 
 
 def replace_child(child, id, rewards):
-    return child._replace(id=id, rewards=rewards, fitness=sum(rewards) / 2)
+    return replace(child, id=id, rewards=rewards, fitness=sum(rewards) / 2)

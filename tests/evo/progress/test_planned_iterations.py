@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from support.command_line import evo
 
+from evo.ui.databases import RunDatabase
+from evo.ui.pages import list_runs
+
 
 def directory(name, iterations):
     Path(name).mkdir()
@@ -31,6 +34,7 @@ def counted(capsys, name):
     assert f"{done}/{planned} iterations" in evo(capsys, "watch", name, "--once")[1]
     (row,) = [line for line in evo(capsys, "runs")[1].splitlines() if line.startswith(f"{name} ")]
     assert f" {done} " in row
+    assert f"of {planned}" in str(list_runs(RunDatabase("sqlite:///evo.db")).values["runs"])
     return done, planned
 
 
@@ -67,33 +71,8 @@ def test_a_run_goes_on_as_it_was_planned(here, capsys):
 
 def test_a_comparison_counts_as_a_run_does(here, capsys):
     directory("d", 12)
-    arms = ["--arm", "a=scripted:mutate", "--arm", "b=scripted:vary", "--baseline", "none", "--seeds", "1"]
+    arms = ["--arm", "a=scripted:mutate", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1"]
     assert evo(capsys, "compare", "d", *arms, "--name", "q", "--processes", "1", "--plain")[0] == 0
     shown = json.loads(evo(capsys, "watch", "q", "--once", "--json")[1])
     assert [(arm["iterations"], arm["planned"]) for arm in shown["arms"]] == [(12, 12), (12, 12)]
     assert json.loads(evo(capsys, "show", "q", "--json")[1])["iterations"] == 12
-
-
-def test_an_import_has_no_iterations_left(here, capsys):
-    directory("d", 12)
-    run = ("run", "d", "--policy", "scripted:mutate", "--name", "q", "--plain")
-    assert evo(capsys, *run)[0] == 0
-    programs = [
-        {
-            "id": str(i),
-            "code": f"X = {i}.5\n",
-            "parent_id": str(i - 1) if i else None,
-            "metrics": {"combined_score": 0.1},
-        }
-        for i in range(4)
-    ]
-    Path("out/programs").mkdir(parents=True)
-    for program in programs:
-        Path("out/programs", f"{program['id']}.json").write_text(json.dumps(program))
-    Path("out/metadata.json").write_text(
-        json.dumps({"islands": [[one["id"] for one in programs]], "last_iteration": 3})
-    )
-    code, _, err = evo(capsys, "import", "out", "--problem", "d", "--name", "old")
-    assert code == 0, err
-    shown = json.loads(evo(capsys, "watch", "old", "--once", "--json")[1])
-    assert (shown["iterations"], shown["planned"]) == (3, 3)

@@ -12,7 +12,7 @@ from evo.progress.model import Progress
 from evo.tui.detail import draw_detail
 from evo.tui.palette import DARK
 from islands.comparisons import PlannedRun, plan
-from islands.schema import Candidate, PromptGroup
+from islands.schema import Candidates, PromptGroups
 from islands.store import Store
 
 ITERATIONS = 12
@@ -145,8 +145,8 @@ def test_the_diversity_of_archives_is_that_of_their_elites(db, search):
 def test_before_a_valid_answer_the_detail_shows_what_is_asked(db, search):
     search("base", 0, 6)
     with Store.open(db) as store, store.begin() as tx:
-        tx.connection.execute(update(PromptGroup).values(best=None, best_fitness=None))
-        tx.connection.execute(update(Candidate).values(error="no score"))
+        tx.connection.execute(update(PromptGroups).values(best=None, best_fitness=None))
+        tx.connection.execute(update(Candidates).values(error="no score"))
     with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
         progress.select(1, "base")
@@ -169,7 +169,7 @@ def test_the_detail_of_the_chosen_answer(db, search):
         record = store.problems(store.run("cmp/base/s0").id)[0]
         answer = best.answer.candidate
         assert (answer.id, answer.fitness) == (record.best, record.best_fitness)
-        assert answer.fitness >= first.answer.candidate.fitness and best.answer.lineage[0].candidate == answer.id
+        assert answer.fitness >= first.answer.candidate.fitness and best.answer.lineage[0].id == answer.id
         progress.select(0, "grpo")
         assert settled(progress).detail.answer is None
         progress.select(0, "nobody")

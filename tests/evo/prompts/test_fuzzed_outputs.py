@@ -2,8 +2,7 @@
 
 import pytest
 
-from bench.fuzz import Tally, fuzz, mutate, try_repetitions
-from bench.fuzz_parsers import Parser, parsers
+from bench.fuzz import Parser, Tally, fuzz, mutate, parsers, try_repetitions
 
 
 @pytest.mark.long

@@ -1,7 +1,11 @@
+"""Prompts: what each format shows, what it reads, and that it writes what it reads, or nothing."""
+
 from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.python_problem import PythonProblem
 
 from evo.config.run import PromptConfig, RunConfig
@@ -11,10 +15,13 @@ from evo.prompts.registry import open_format
 from evo.prompts.tokens import TokenFormat
 from evo.search.resources import open_policy
 from islands.types import Candidate, Selection
+from problems.identity import identity
+from problems.python_syntax import strip_fence
+from problems.registry import resolve
 from problems.types import Prompt, Rollout
 from vpo.policies import scripted
-from vpo.policies.generators import TokenGenerator
-from vpo.policies.prompt_formats import ENTRY_POINTS
+from vpo.policies.prompt_formats import FORMAT_ENTRY_POINTS
+from vpo.policies.scripted import TokenGenerator
 
 
 def candidate(id, text, fitness=0.5, rewards=(0.25, 0.75), feedback="", error=None):
@@ -85,8 +92,6 @@ def test_programs_are_shown_in_fences_and_edits_apply_to_the_parent():
     ],
 )
 def test_what_does_not_go_together_is_said_before_anything_runs(digits, problem, prompt_format, config, answers, named):
-    from problems.registry import resolve
-
     made = {"digits": digits, "python": PythonProblem, "maze": lambda: resolve("maze:test/0")[0]}[problem]()
     with pytest.raises(BadInput, match=named):
         open_format(made, prompt_format, PromptConfig(**config), answers)
@@ -100,8 +105,6 @@ def test_edits_of_a_prompt_that_showed_no_parent_are_of_the_seed():
 
 
 def test_the_maze_language_shows_a_parent_that_worked_and_no_other():
-    from problems.registry import resolve
-
     (maze,) = resolve("maze:test/0")
     style = TokenFormat(maze, PromptConfig(), 3, "maze-compact")
     alone = style.build(Selection(None, (), ()), 0).user
@@ -145,10 +148,63 @@ LOUD = TokenGenerator("shout", lambda prompt, answers, bits: "LOUD")
 
 
 def test_an_installed_package_adds_a_prompt_format(digits, install):
-    install(EntryPoint("shout", f"{__name__}:Shout", ENTRY_POINTS))
-    install(EntryPoint("loud", f"{__name__}:LOUD", scripted.ENTRY_POINTS))
+    install(EntryPoint("shout", f"{__name__}:Shout", FORMAT_ENTRY_POINTS))
+    install(EntryPoint("loud", f"{__name__}:LOUD", scripted.GENERATOR_ENTRY_POINTS))
     made = open_format(digits(), "shout", PromptConfig(), 1)
     assert made.build(SELECTION, 3).user == digits().statement().upper() and made.default_limit == 11
     assert open_policy(RunConfig(policy="scripted:loud"), [digits()]).max_tokens == 11
     with pytest.raises(BadInput, match="'murmur', which no installed package has"):
         open_format(digits(), "murmur", PromptConfig(), 1)
+
+
+lines = st.lists(st.sampled_from(["a = 1", "b = 2", "c(a)", "", "d = c(b)"]), min_size=1, max_size=30)
+
+
+def shown(text):
+    return Selection(candidate(1, text, rewards=(0.5,)), (), ())
+
+
+def read(style, text, selection):
+    return style.parse(rollout(text), selection).answers
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines, lines)
+def test_edits_make_the_parent_into_the_child_or_are_not_written(old, new):
+    (problem,) = resolve("programs:easy/0")
+    style = open_format(problem, "chat", PromptConfig(diff=True), 1)
+    selection, child = shown("\n".join(old)), "\n".join(new)
+    text = style.write([child], selection)
+    assert text is None or [identity(one, "python") for one in read(style, text, selection)] == [
+        identity(child, "python")
+    ]
+
+
+def test_an_ordinary_edit_is_written():
+    (problem,) = resolve("programs:easy/0")
+    style = open_format(problem, "chat", PromptConfig(diff=True), 1)
+    parent = "\n".join(f"x{n} = {n}" for n in range(20))
+    text = style.write([parent.replace("x7 = 7", "x7 = 70")], shown(parent))
+    assert text is not None and text.count("SEARCH") == 1
+
+
+def test_a_chain_of_programs_and_of_routes_is_written():
+    (program,), (maze,) = resolve("programs:easy/0"), resolve("maze:train/0")
+    answers = ["def f(x):\n    return x + 1", "def f(x):\n    return x * 2"]
+    for problem, name, found in ((program, "chat", answers), (maze, "chat", ["RRDD", "DDRR"])):
+        style = open_format(problem, name, PromptConfig(), 2)
+        text = style.write(found, Selection(None, (), ()))
+        assert text is not None and list(read(style, text, Selection(None, (), ()))) == found
+
+
+def test_a_program_is_written_as_a_search_stores_it_with_a_newline_at_its_end():
+    (program,) = resolve("programs:easy/0")
+    stored = strip_fence("```python\ndef f(x):\n    return x + 1\n```")
+    style = open_format(program, "chat", PromptConfig(), 1)
+    assert stored.endswith("\n") and style.write([stored], Selection(None, (), ())) == f"```python\n{stored}```"
+
+
+def test_answers_that_are_one_are_not_written_as_two():
+    (program,) = resolve("programs:easy/0")
+    style = open_format(program, "chat", PromptConfig(), 2)
+    assert style.write(["x = 1", "x = 1  # the same"], Selection(None, (), ())) is None

@@ -18,7 +18,7 @@ from evo.report.plots import Plot, PlotLine
 from evo.report.tables import flattened
 from evo.report.terminal import comparison_dict, print_comparison
 from evo.stats import mean_interval
-from islands.schema import Run
+from islands.schema import Runs
 from islands.store import Store
 
 
@@ -133,7 +133,7 @@ def unfinished(search_with, digits, digits_policy, as_comparison, tmp_path):
         for arm in ("grpo", "late"):
             values = dict(name=f"w/{arm}", status="waiting", reason="", command="", seed=1, commit="", config=config,
                           summary={}, comparison="both", arm=arm, created=0.0, updated=0.0)  # fmt: skip
-            tx.connection.execute(insert(Run).values(**values))
+            tx.connection.execute(insert(Runs).values(**values))
     return address
 
 

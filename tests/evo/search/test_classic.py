@@ -9,12 +9,12 @@ import pytest
 from evo.config.run import PromptConfig
 from evo.prompts.chat import ChatFormat
 from islands.types import Candidate, Selection
+from problems.identity import kept
 from problems.maze.board import Maze, simulate
 from problems.maze.optimum import optimum
 from problems.maze.problem import MazeProblem
 from problems.maze.sets import problem_set
 from problems.types import Prompt
-from vpo.metrics import kept
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import load_policy
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.stored_rows import stored_answers
 
-from evo.search.operators import WINDOW, FreshShare
+from evo.search.operators import COUNTED_GROUPS, FreshShare
 from islands.runs import repeats_by_group
 from islands.store import Store
 from islands.types import ParentKind
@@ -42,9 +42,9 @@ def test_a_seed_that_is_not_copied_says_nothing_of_answers_that_are():
 def test_old_groups_are_forgotten_and_later_ones_not_seen_before_their_time():
     copies = [(n, 1, 0, ANSWER, 1, 1) for n in range(30)]
     share = FreshShare()
-    share.recall([*copies, *((n, 1, 0, ANSWER, 0, 1) for n in range(30, 30 + WINDOW))])
+    share.recall([*copies, *((n, 1, 0, ANSWER, 0, 1) for n in range(30, 30 + COUNTED_GROUPS))])
     share.advance(29)
-    assert share.of(1, 0, ANSWER) == pytest.approx(WINDOW / (WINDOW + 1))
+    assert share.of(1, 0, ANSWER) == pytest.approx(COUNTED_GROUPS / (COUNTED_GROUPS + 1))
     share.advance(None)
     assert share.of(1, 0, ANSWER) == 0.0
     # of other problems, operators and parents nothing is known

@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 from support.stored_rows import committed_groups, stored_answers
 
 from islands.runs import elites
-from islands.schema import Candidate
+from islands.schema import Candidates
 from islands.store import Store
 
 KILLS = 26
@@ -51,7 +51,7 @@ def rows(db, name):
         cells = []
         for problem in (each for run in store.runs() if run.name == name for each in store.problems(run.id)):
             held = {elite.candidate: (problem.name, elite.island, elite.cell) for elite in elites(store, [problem.id])}
-            chosen = select(Candidate.c.id, Candidate.c.text).where(Candidate.c.id.in_(held))
+            chosen = select(Candidates.c.id, Candidates.c.text).where(Candidates.c.id.in_(held))
             cells += sorted((*held[id], answer) for id, answer in store.rows(chosen))
     return stored_answers(db, name), cells
 

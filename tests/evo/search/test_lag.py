@@ -9,7 +9,7 @@ from support.stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
-from evo.search.schedule import WindowSize, window_of
+from evo.search.problem_run import WindowSize, window_of
 from islands.population.population import Population
 
 SEQUENCE, PROBLEM, ITERATION = 0, 1, 2

@@ -22,7 +22,7 @@ def test_a_comparison_begins_no_further_run(digits, db, how):
                 file.unlink() if how == "deleted" else file.rename(f"{file}.moved")
             return super().score(answer)
 
-    problem, arms = Spoiling(), {"vary": "scripted:vary", "mutate": "scripted:mutate"}
+    problem, arms = Spoiling(), {"vary": "scripted:mutate", "mutate": "scripted:mutate"}
     settings = {"iterations": 200, "seeds": 3, "baselines": [], "progress": False}
     with pytest.raises(SearchFailed, match=GONE) as caught:
         evo.compare(problem, arms=arms, db=db, **settings)
@@ -37,6 +37,6 @@ def test_a_search_that_waits_for_a_slow_reply_notices_it(search_with, digits, di
             Path(db.removeprefix("sqlite:///")).unlink()
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("evo.search.loop.WAITING_SECONDS", 1e9)  # nothing is written meanwhile
+    monkeypatch.setattr("evo.search.loop._WAITING_SECONDS", 1e9)  # nothing is written meanwhile
     with pytest.raises(SearchFailed, match=GONE):
         search_with([digits("a")], Silent(batch=1), db, iterations=20)

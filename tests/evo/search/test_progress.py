@@ -7,7 +7,7 @@ from support.command_line import evo
 from evo.cli.outcome import describe_metrics
 from evo.provenance import describe_machine, source_commit
 from evo.search.status import SearchStatus, clock
-from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
+from evo.search.stop import FINISHED, INTERRUPT, Stop, StopReason
 from islands.store import Store
 from islands.types import Totals
 from problems.scoring import error_kind
@@ -52,7 +52,7 @@ def test_replies_that_the_token_limit_cut_are_said_to_be(here, capsys):
 
 
 def test_a_stop_says_its_reason_in_words():
-    assert [str(FINISHED), str(INTERRUPTED)] == ["", "interrupted"]
+    assert [str(FINISHED), str(INTERRUPT)] == ["", "interrupted"]
     assert str(Stop(StopReason.FAILED, "no score")) == "failed: no score"
     assert str(Stop(StopReason.BUDGET, "budget of 3 answers")) == "budget of 3 answers"
 

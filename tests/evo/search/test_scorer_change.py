@@ -7,7 +7,7 @@ from sqlalchemy import text
 from support.command_line import evo, refused
 
 from evo.errors import BadInput
-from islands.scorers import scorer_changes
+from islands.runs import scorer_changes
 from islands.store import Store
 from problems.contract import Score
 
@@ -78,16 +78,6 @@ def test_an_accepted_change_is_on_record_and_keeps_the_old_scores(search_with, d
     assert len(changes(db)) == 1
 
 
-def test_a_run_without_a_fingerprint_is_given_one(search_with, digits, edited, digits_policy, db):
-    search_with([digits("a")], digits_policy(), db, iterations=5)
-    with Store.open(db) as store, store.begin() as transaction:
-        transaction.connection.execute(text("UPDATE problems SET fingerprint = NULL"))
-    search_with([digits("a")], digits_policy(), db, resume=True, iterations=6)
-    assert rows(db)["problems"][0][-1] == digits("a").fingerprint() and changes(db) == []
-    with pytest.raises(BadInput, match="has changed"):
-        search_with([edited("a")], digits_policy(), db, resume=True, iterations=7)
-
-
 def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     scorer = "seed_answer = 'ab'\ndef score(answer):\n    return {'length': min(1.0, len(answer) / 400) * FACTOR}\n"
     (here / "length.py").write_text(scorer.replace("FACTOR", "0.1"))
@@ -99,7 +89,7 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     code, out, err = evo(capsys, *searched[:-3], "--name", "again", "--start", "r", "--iterations", "1", "--json")
     assert code == 0, err
     assert json.loads(out)["problems"][0]["best"] >= 9 * first * (1 - 1e-9), "the old best is a seed"
-    mazes = ["run", "maze:hard/0-1", "--policy", "scripted:vary", "--iterations", "1", "--name", "m", "--json"]
+    mazes = ["run", "maze:hard/0-1", "--policy", "scripted:mutate", "--iterations", "1", "--name", "m", "--json"]
     assert evo(capsys, *mazes)[0] == 0
     assert "it searched maze:hard/0" in refused(capsys, *searched[:-3], "--start", "m")
     (here / "length.py").write_text(scorer.replace("FACTOR", "0.5"))
@@ -111,7 +101,7 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
 def test_a_planned_run_of_a_comparison_takes_no_other_scorer_than_its_others(here, capsys):
     file = here / "goal.py"
     file.write_text("seed_answer = '5'\ndef score(answer):\n    return -abs(float(answer) - 3)\n")
-    arms = ("--arm", "a=scripted:mutate", "--arm", "b=scripted:vary", "--baseline", "none", "--seeds", "1")
+    arms = ("--arm", "a=scripted:mutate", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1")
     assert evo(capsys, "compare", "goal.py", *arms, "--iterations", "3", "--name", "c", "--processes", "1")[0] == 0
     assert evo(capsys, "runs", "delete", "c/b/s0", "--yes")[0] == 0
     file.write_text(file.read_text().replace("3)", "2)"))

@@ -73,7 +73,7 @@ def test_an_answer_seen_before_is_not_scored_again(search_with, digits, digits_p
     "settings",
     [
         {"iterations": 30, "rollouts": 2, "population": {"migration_interval": 3, "islands": 3}},
-        {"prompt": {"show_parent": False}, "population": {"strategy": "lexicase", "migration_interval": 2}},
+        {"prompt": {"show_parent": False}, "population": {"strategy": "weighted", "migration_interval": 2}},
         {"population": {"strategy": "hill", "migration_interval": 2, "population_size": 5}},
         {"population": {"strategy": "scs", "migration_interval": 2, "population_size": 5}},
         {"patience": 15, "parallel": 5},
@@ -266,7 +266,7 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
             return store.run("run").summary
 
     seen = []
-    monkeypatch.setattr("evo.search.loop.WAITING_SECONDS", 0.02)
+    monkeypatch.setattr("evo.search.loop._WAITING_SECONDS", 0.02)
     launched = search_with([digits("a")], SlowFirst(batch=0), db, iterations=20, parallel=8)
     (waiting,) = seen
     assert (waiting["in_flight"], waiting["sampled_ahead"], waiting["groups"]) == (8, 7, 0)

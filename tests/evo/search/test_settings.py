@@ -16,7 +16,7 @@ from evo.search.defaults import (
     workers,
 )
 from evo.search.operators import Operator, Operators
-from evo.search.schedule import WindowSize, window_of
+from evo.search.problem_run import WindowSize, window_of
 from vpo.policies.contract import PolicyTraits
 
 
@@ -133,16 +133,15 @@ def test_the_models_of_a_directory_search_it_unless_a_policy_is_named():
 
 
 def test_weights_are_shares_of_the_iterations():
-    def operators(*weights, mixing="bandit"):
-        return Operators([Operator("p", None, 1, 1, RunConfig().prompt, weight) for weight in weights], mixing)
+    def operators(*weights):
+        return Operators([Operator("p", None, 1, 1, RunConfig().prompt, weight) for weight in weights])
 
     mixed = operators(0.8, 0.2)
     drawn = [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
     assert drawn.count(0) / len(drawn) == pytest.approx(0.8, abs=0.03)
     assert drawn == [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
     assert operators(None, 3.0).chances.tolist() == [0.25, 0.75]
-    assert operators(None, None).learns
-    assert operators(None, None, mixing="turns").chances is None and not operators(None, None, mixing="turns").learns
+    assert operators(None, None).chances is None
 
 
 def test_a_directorys_population_survives_settling_and_storing():

@@ -9,15 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench import soak
+
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture
-def soak_store(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    import soak_store
-
-    return soak_store
 
 
 @pytest.mark.parametrize(
@@ -30,18 +24,16 @@ def soak_store(monkeypatch):
         (None, None),
     ],
 )
-def test_a_group_that_changed_or_is_gone_is_found(
-    statement, kind, soak_store, tmp_path, search_with, digits, digits_policy
-):
+def test_a_group_that_changed_or_is_gone_is_found(statement, kind, tmp_path, search_with, digits, digits_policy):
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     search_with([digits()], digits_policy(), db, iterations=6)
-    before = soak_store.Snapshot(db)
-    assert len(before.groups) == 6 and before.known and soak_store.whole(db) == ""
+    before = soak.Snapshot(db)
+    assert len(before.groups) == 6 and before.known and soak.whole(db) == ""
     if statement:
         with contextlib.closing(sqlite3.connect(tmp_path / "evo.db")) as connection:
             connection.execute(statement)
             connection.commit()
-    found = {what for what, words in soak_store.Snapshot(db).faults_after(before).items() if words}
+    found = {what for what, words in soak.Snapshot(db).faults_after(before).items() if words}
     assert kind in found if kind else not found
 
 

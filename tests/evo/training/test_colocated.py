@@ -232,22 +232,21 @@ def test_checkpoints_beyond_those_kept_are_removed(db, tmp_path):
 
 
 @pytest.mark.parametrize("offset", [0.05, 0.5, np.nan])
-def test_the_probe_is_of_the_engine_that_is_farthest_off(db, offset):
-    def of_two_engines(launched):
+def test_the_probe_is_how_far_the_engine_is_off(db, offset):
+    def shifted(launched):
         usual = launched.operators[0].policy.logprobs
 
         async def logprobs(rollouts):
-            (own,) = await usual(rollouts)
-            return [own, [values + offset for values in own]]
+            return [values + offset for values in await usual(rollouts)]
 
         launched.operators[0].policy.logprobs = logprobs
 
     settings = config(iterations=2, train={"every": 2, "tolerance": 0.1})
     if offset < 0.1:
-        run(db, settings, change=of_two_engines)
+        run(db, settings, change=shifted)
         assert [step.stats["probe"] for step in steps_of(db)] == pytest.approx([offset] * 2, abs=0.02)
     else:
         with pytest.raises(SearchFailed, match="differs from the trainer") as raised:
-            run(db, settings, change=of_two_engines)
+            run(db, settings, change=shifted)
         gap = re.search(r"differs from the trainer by (\S+) nats a token", str(raised.value))[1]
         assert float(gap) == pytest.approx(offset, abs=0.02, nan_ok=True)

@@ -14,8 +14,8 @@ from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training import improve
-from evo.training.curriculum import StoredArchives
 from evo.training.improve import Improvements, tenth_of
+from evo.training.on_policy import StoredArchives
 from evo.training.stored import open_stored
 from islands.groups import children
 from islands.store import Store
@@ -68,7 +68,7 @@ def test_a_child_improves_on_its_parent_or_nothing_was_as_good_in_everything(db)
 
 
 def test_levels_are_drawn_alike_but_those_of_few_parents_less(db, monkeypatch):
-    monkeypatch.setattr(improve, "FEW", 10)
+    monkeypatch.setattr(improve, "_FEW", 10)
     found = opened(settings(db))
     rng = np.random.default_rng(0)
     levels = [found.draw(rng).level for _ in range(3000)]
@@ -98,7 +98,6 @@ def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, 
     ("changes", "said"),
     [
         ({"from_traces": []}, "name them with --from-traces RUN"),
-        ({"passes": 2}, "passes chooses among stored iterations"),
         ({"rollouts": 4}, "rollouts cannot be set"),
     ],
 )
@@ -142,26 +141,6 @@ def test_the_goals_of_a_stored_search_are_what_it_ended_with(db):
             assert len({rewards for rewards, _ in ended}) == len(ended) > 1
             held = {c.rewards for draw in range(20) for c in archives(number, np.random.default_rng(draw))}
             assert held <= {rewards for rewards, _ in ended}
-
-
-def test_a_level_asks_for_late_moments_of_a_stored_archive(db):
-    with Store.open(db, read_only=True) as store:
-        problems = resolve("maze:train/0-3")
-        early, late = (StoredArchives(store, "a", problems, level=level) for level in (0.0, 0.9))
-        best = np.zeros((2, len(problems), 40))
-        for place, archives in enumerate((early, late)):
-            for number, problem in enumerate(problems):
-                for draw in range(40):
-                    found = archives(number, np.random.default_rng(draw))
-                    best[place, number, draw] = max(c.fitness for c in found) / problem.target
-    reached = best[0].max(axis=1) >= 0.9
-    assert reached.any() and (best[1, reached] >= 0.9).all() and (best[0, reached] < 0.9).any()
-    assert (best < 1).all()
-
-
-def test_a_level_without_archives_is_refused(db):
-    with pytest.raises(BadInput, match="parent-level chooses among archives"):
-        parse(TrainRun, {"method": "vpo", "problems": ["maze:train"], "parent_level": 0.9}, "a test")
 
 
 def test_a_prompt_may_teach_several_children_each_as_a_rollout(db, tmp_path, monkeypatch):

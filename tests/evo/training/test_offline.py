@@ -18,7 +18,8 @@ from evo.cli import invoke
 from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training.setup import begin, resume
+from evo.training.setup import begin_training as begin
+from evo.training.setup import resume_training as resume
 from evo.training.stored import FOREIGN, SILENT, TOO_LONG, StoredGroups, open_stored, unusable
 from islands.groups import read_groups
 from islands.store import Store
@@ -86,7 +87,7 @@ def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
     card = (out / "README.md").read_text()
     assert f"Trained for 3 steps on 12 iterations of a ({db})" in card
     assert f"- a ({db}): 12 groups stored, 12 chosen" in card
-    assert f"Written by {SMALL_POLICY}@" in card and "Learned from 12 groups (1 passes at most); left out: none" in card
+    assert f"Written by {SMALL_POLICY}@" in card and "Learned from 12 groups; left out: none" in card
     assert "| kl |" in card and "nats a token" in card
     assert json.loads((out / "evo.json").read_text())["answers"] == 3
     kept = json.loads((out / "train.json").read_text())
@@ -118,7 +119,7 @@ def test_single_answer_methods_learn_from_single_answers(tmp_path):
 def test_a_stopped_run_resumes_as_if_it_had_not_been(db, tmp_path, lora):
     if lora:
         pytest.importorskip("peft", reason="adapters need peft")
-    run = settings(db, passes=2, schedule="cosine", lora_rank=lora)
+    run = settings(db, prompts=2, schedule="cosine", lora_rank=lora)
     trained(begin(run, str(tmp_path / "whole"), ""))
     assert trained(begin(run, str(tmp_path / "cut"), ""), stop_after=4) == "interrupted"
     if not lora:  # the search may go on meanwhile: what it adds was not there when training began
@@ -127,7 +128,7 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been(db, tmp_path, lora):
     assert len(read_metrics(tmp_path / "cut")) == 6
     assert read_metrics(tmp_path / "whole") == read_metrics(tmp_path / "cut")
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
-    assert "Learned from 24 groups (2 passes" in (tmp_path / "cut" / "README.md").read_text()
+    assert "Learned from 12 groups; left out" in (tmp_path / "cut" / "README.md").read_text()
 
 
 OTHERS = "not those that training began with"
@@ -184,7 +185,6 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
         (["vpo", "maze:train", "--from-traces", "a"], "problems cannot be set"),
         (["vpo", "--from-traces", "a", "--rollouts", "4"], "rollouts cannot be set"),
         (["vpo", "--from-traces", "a", "--answers", "2"], "can teach vpo: 12 not of 2 answers"),
-        (["vpo", "maze:train", "--passes", "2"], "passes is for --from-traces"),
         (["vpo", "--from-traces", "a", "--evaluate", "maze:train/1"], "would be trained on and evaluated on"),
         (["vpo", "--from-traces", "a", "--policy", "scripted:random-route"], "has no weights here to train"),
     ],
@@ -223,10 +223,7 @@ def test_rollouts_without_log_probabilities_are_left_out_with_their_group(db, tm
     trained(begin(settings(db), str(tmp_path / "out"), ""))
     steps = read_metrics(tmp_path / "out")
     assert sum(line["groups"] for line in steps) == 10 and sum(line["left_out"] for line in steps) == 2
-    assert (
-        "Learned from 10 groups (1 passes at most); left out: 2 without log-prob"
-        in (tmp_path / "out" / "README.md").read_text()
-    )
+    assert "Learned from 10 groups; left out: 2 without log-prob" in (tmp_path / "out" / "README.md").read_text()
     execute(db, "UPDATE rollouts SET logprobs = x''")
     with pytest.raises(
         BadInput, match=r"12 without log-probabilities \(.* wrote them\); without them the importance ratio"
@@ -258,8 +255,8 @@ def test_a_group_that_the_policy_cannot_have_written_is_unusable(db, tmp_path):
 def test_budgets_count_what_is_learned_from(db, tmp_path):
     reason = trained(begin(settings(db, max_answers=100), str(tmp_path / "out"), ""))
     assert reason == "budget of 100 answers" and len(read_metrics(tmp_path / "out")) == 2
-    assert trained(resume(str(tmp_path / "out"), {"max_answers": 1000, "passes": 2})) == ""
-    assert len(read_metrics(tmp_path / "out")) == 6
+    assert trained(resume(str(tmp_path / "out"), {"max_answers": 1000})) == ""
+    assert len(read_metrics(tmp_path / "out")) == 3
 
 
 def test_groups_that_go_while_they_are_learned_from_are_told(db, tmp_path):

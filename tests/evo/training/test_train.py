@@ -18,10 +18,11 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.runs.preflight import prompt_format_at
 from evo.training.directory import TrainingDirectory
-from evo.training.setup import begin, resume
+from evo.training.setup import begin_training as begin
+from evo.training.setup import resume_training as resume
 from vpo.policies.registry import load_policy
-from vpo.training.adapters import with_adapter
 from vpo.training.config import LoraSettings, TrainConfig
+from vpo.training.model import with_adapter
 
 SMALL = {
     **{"policy": SMALL_POLICY, "problems": ["maze:train/0-7"], "prompts": 2, "rollouts": 4, "lr": 1e-3, "kl": 0.01},
@@ -76,7 +77,7 @@ def test_one_seed_gives_one_policy_and_another_seed_another(tmp_path):
         {"schedule": "cosine", "lora_rank": 4},
         {"lora_rank": 4, "dtype": "bfloat16", "precision": "bf16", "evaluate": []},
         # few problems, asked again at every step, so that most prompts after the first step show a parent
-        {"parents_from": "archive", "under_way": 2, "parents": 1.0, "evaluate": []},
+        {"parents_from": "archive", "problems": ["maze:train/0-1"], "parents": 1.0, "evaluate": []},
     ],
     ids=["whole", "adapter", "adapter of bfloat16", "archives"],
 )
@@ -120,15 +121,6 @@ def check_adapter(folder):
         torch.testing.assert_close(policy.model.state_dict()[name], weight, rtol=0, atol=1e-6)
     again = with_adapter(policy.model, LoraSettings(lora_rank=2), 0)
     assert again.peft_config["default"].base_model_name_or_path == str(adapter)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [({"dtype": "bfloat16"}, "dtype is for LoRA")],
-)
-def test_settings_that_do_not_go_together(changes, said):
-    with pytest.raises(BadInput, match=said):
-        settings(**changes)
 
 
 def test_options_of_the_address_decide_the_prompts_and_outlive_a_resume(tmp_path):
@@ -233,6 +225,7 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["--resume", "nowhere", "--lr", "1"], "cannot change"),
         (["vpo", "maze:train", "--config", "nowhere.yaml", "-o", "x"], "nowhere.yaml"),
         (["vpo", "maze:train", "--schedule", "sideways", "-o", "x"], "sideways"),
+        (["vpo", "maze:train", "--dtype", "bfloat16", "-o", "x"], "dtype is for LoRA"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, here, capsys, arguments, message):

@@ -8,8 +8,8 @@ from evo.comparison.summary import best_curve, solve_curve
 from evo.progress.answer import StoredAnswer
 from evo.progress.snapshot import ArmSnapshot, Detail, ImprovementLine, Snapshot
 from evo.stats import Verdict
-from islands.browse import Ancestor, CandidateDetail
-from islands.types import Candidate, ProblemRecord, Totals
+from islands.browse import CandidateDetail
+from islands.types import Candidate, CandidateSummary, ProblemRecord, Totals
 from problems.objectives import Value
 
 NOW = 1_700_000_600.0
@@ -110,7 +110,8 @@ def detailed(hostile=False):
     shown = Detail(
         "vpo", 3, 1, CandidateDetail(answer, record, 16, 100, version, 0.0, 2, ()),
         StoredAnswer(
-            answer, record, parent, lineage=(Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0))
+            answer, record, parent,
+            lineage=tuple(CandidateSummary(*one) for one in ((3446, 0.75), (3100, 0.7), (2900, 0.0))),
         ),
     )  # fmt: skip
     return snapshot([arm("grpo", 1.4), arm("vpo", 2.6)], detail=shown)

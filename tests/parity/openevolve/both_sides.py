@@ -25,10 +25,8 @@ from openevolve.llm.ensemble import LLMEnsemble
 from openevolve.utils.code_utils import apply_diff_blocks, extract_diffs
 from openevolve.utils.metrics_utils import get_fitness_score
 
-from islands.openevolve import OpenEvolveProgram, score_of
-from islands.population import migration
+from islands.population.archipelago import Archipelago, plan_moves
 from islands.population.config import PopulationConfig
-from islands.population.memory import Memory
 from problems import BadAddress, Problem, ScorerFault, resolve
 from problems.contract import Score
 from problems.openevolve.config import read_config
@@ -255,29 +253,29 @@ def their_population(case: Case, folder: Path) -> Any:
     }
 
 
-def _memory(case: Case) -> Memory:
+def _memory(case: Case) -> Archipelago:
     names = {"num_islands": "islands"}
     given = {names.get(key, key): value for key, value in case["database"].items()}
-    memory = Memory(PopulationConfig(**{"islands": 1, "feature_dimensions": ("m",), **given}), ("a",))
+    memory = Archipelago(PopulationConfig(**{"islands": 1, "feature_dimensions": ("m",), **given}), ("a",))
     if "range" in case:
         memory.space.low, memory.space.high = [[end] for end in case["range"]]
     return memory
 
 
-def _add(memory: Memory, id: int, feature: float, score: float | None, island: int = 0) -> None:
+def _add(memory: Archipelago, id: int, feature: float, score: float | None, island: int = 0) -> None:
     text = f"c{id}"
     failed = Score.failure(1, "failed") if score is None else None
     answer = ScoredAnswer(text, text.encode(), failed or Score((0.0,), score or 0.0, {"m": feature}))
     (measures,) = memory.measure([answer])
     memory.columns.append(id, answer.identity, answer.score.fitness, (0.0,), measures, 0, failed is None)
-    memory.group(island, None, [id], {id})
+    memory.add_group(island, None, [id], {id})
 
 
 def our_population(case: Case, folder: Path) -> Any:
     memory = _memory(case)
     for number, (feature, score) in enumerate(case["programs"]):
         _add(memory, number, feature, score)
-    islands = memory.archipelago
+    islands = memory
     (island,) = islands.islands
     return {
         "members": sorted(island.members),
@@ -345,43 +343,16 @@ def our_migration(case: Case, folder: Path) -> Any:
     count = len(case["islands"])
     given = {"database": {**_WIDE, "num_islands": count, **case.get("database", {})}, "range": [0.0, 1000.0]}
     memory = _memory(given)
-    config = memory.config
     number, seen = 0, []
     for added in _rounds(case):
         for island, scores in enumerate(added):
             for score in scores:
                 _add(memory, number, 500.0 if score is None else score, score, island)
                 number += 1
-        islands = memory.archipelago
-        islands.migrate(migration.plan(islands.islands, config.migration_rate, config.migration_basis))
-        seen.append([sorted(memory.columns.fitness[one] for one in island.falling()) for island in islands.islands])
+        moves = plan_moves(memory.islands, memory.config.migration_rate)
+        memory.migrate([(source, target, memory.columns.ids[ordinal]) for source, target, ordinal in moves])
+        seen.append([sorted(memory.columns.fitness[one] for one in island.falling()) for island in memory.islands])
     return rounded(seen)
-
-
-# -- stored: {metrics, dimensions}: the fitness that an import gives a stored program ----------------------------------
-
-
-def their_stored(case: Case, folder: Path) -> Any:
-    return rounded(get_fitness_score(case["metrics"], case.get("dimensions", ["complexity", "diversity"])))
-
-
-def our_stored(case: Case, folder: Path) -> Any:
-    metrics: Mapping[str, Any] = case["metrics"]
-    problem = _expressions(folder.parent, tuple(case.get("dimensions", ())))
-    if "combined_score" in metrics:
-        problem = _combined(folder.parent)
-    score = score_of(OpenEvolveProgram("p", "x", None, 0, 0.0, metrics, ""), problem)
-    return "no score" if score is None else rounded(score.fitness)
-
-
-@functools.cache
-def _combined(folder: Path) -> Problem:
-    folder = folder / "combined"
-    folder.mkdir()
-    (folder / "evaluator.py").write_text(_EXPRESSION)
-    (folder / "initial_program.txt").write_text("{'a': 1.0, 'combined_score': 1.0}")
-    (problem,) = resolve(str(folder))
-    return problem
 
 
 SIDES: dict[str, tuple[Callable[[Case, Path], Any], Callable[[Case, Path], Any]]] = {

@@ -18,7 +18,7 @@ from problems.openevolve.evolve_block import NotSpliceable, splice
 from problems.python_syntax import strip_fence
 from vpo.chain import parse
 from vpo.chain.edits import MOST_BLOCKS
-from vpo.chain.parsing import MOST_CHARACTERS
+from vpo.chain.parsing import LONGEST_TEXT
 
 
 def store(text: str) -> None:
@@ -90,7 +90,7 @@ LOOSE = [
 ]  # fmt: skip
 
 
-TEXTS = {shape: partial(make, MOST_CHARACTERS - 100) for shape, make in SHAPES.items()}
+TEXTS = {shape: partial(make, LONGEST_TEXT - 100) for shape, make in SHAPES.items()}
 TEXTS |= {str(place): partial(str, text) for place, text in enumerate(LOOSE)}
 
 
@@ -112,14 +112,14 @@ def test_the_limits_hold(work: Callable[[], object], status: int) -> None:
 
 
 def test_an_over_long_answer_is_an_error_that_says_how_long_it_may_be() -> None:
-    chain = parse("x" * (MOST_CHARACTERS + 1), "text", 1)
+    chain = parse("x" * (LONGEST_TEXT + 1), "text", 1)
     assert chain.answers == ()
     assert chain.error == "65537 characters written where at most 65536 are read; write less"
-    assert parse("x" * MOST_CHARACTERS, "text", 1).answers
+    assert parse("x" * LONGEST_TEXT, "text", 1).answers
 
 
 def test_thinking_does_not_count_as_length() -> None:
-    text = f"<think>{'so ' * MOST_CHARACTERS}</think>\n```python\n{DEF}```"
+    text = f"<think>{'so ' * LONGEST_TEXT}</think>\n```python\n{DEF}```"
     assert parse(text, "python", 1).answers == (DEF.strip(),)
 
 

@@ -8,7 +8,7 @@ from problems.maze.board import Maze, simulate
 from problems.maze.generator import generate
 from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import problem_set
-from vpo.languages.contract import MOST_ANSWERS, open_dialect
+from vpo.languages.contract import LONGEST_CHAIN, open_dialect
 from vpo.languages.maze import write_routes
 from vpo.languages.maze_lessons import edit
 from vpo.languages.maze_words import (
@@ -109,7 +109,7 @@ def test_a_parent_in_another_hand_is_read_and_an_unreadable_one_left_out():
 def test_boards_and_chains_the_language_lacks_are_refused():
     maze = generate(random.Random(1))
     with pytest.raises(ValueError, match="1 to 5"):
-        encode_prompt(maze, answers=MOST_ANSWERS + 1)
+        encode_prompt(maze, answers=LONGEST_CHAIN + 1)
     with pytest.raises(ValueError, match="9x9"):
         encode_prompt(Maze.from_rows(["S..", "...", "..E"], 9))
     inner = "." * 40 + "S" + "." * 39 + "E"

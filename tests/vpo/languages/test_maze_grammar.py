@@ -138,7 +138,7 @@ def test_sampling_and_training_keep_to_the_grammar():
             answers = DIALECT.read(rollout.text, text)
             assert len(answers) == 2 and all(simulate(problem.maze, moves).reached for moves in answers)
     drawn = [rollout.logprobs for group in groups for rollout in group]
-    scored = asyncio.run(policy.logprobs([rollout for group in groups for rollout in group]))[0]
+    scored = asyncio.run(policy.logprobs([rollout for group in groups for rollout in group]))
     temperature = policy.temperature
     examples = [
         ExampleGroup(group[0].prompt_ids, tuple(Example(r.token_ids, 0.0, r.logprobs) for r in group), temperature)

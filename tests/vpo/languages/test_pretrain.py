@@ -12,10 +12,10 @@ from problems.maze.planner import moves_between
 from problems.maze.sets import held_out_tiles
 from vpo.languages.contract import checkpoint_path, dialect_of, open_dialect, shipped
 from vpo.languages.maze import CHECKPOINTS
-from vpo.languages.maze_lessons import Lessons, edit, mutate
+from vpo.languages.maze_lessons import Lessons, edit, mutate_route
 from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, MOST_NEW, encode_edit, encode_prompt, size_of, vocabulary
 from vpo.languages.maze_words import decode_chain as routes
-from vpo.languages.pretrain import PretrainConfig, PretrainProgress, main, pretrain
+from vpo.languages.pretrain import PretrainConfig, PretrainProgress, pretrain, pretrain_command
 
 TINY = PretrainConfig(steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2)
 
@@ -58,7 +58,7 @@ def test_most_answers_take_after_their_parent():
     alike = chance = 0
     for planner in lessons._pool * 20:
         parent, stranger = planner.route(rng), planner.route(rng)
-        child = mutate(planner, parent, rng)
+        child = mutate_route(planner, parent, rng)
         assert child[0] == planner.maze.start and child[-1] == planner.maze.end
         assert len(child) - 1 <= planner.maze.budget
         alike += len(set(child) & set(parent)) / len(set(child))
@@ -127,11 +127,13 @@ def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
 def test_settings_without_sense_are_refused(tmp_path, capsys):
     for wrong in (["--width", "30"], ["--steps", "0"], ["--language", "klingon"]):
         with pytest.raises(SystemExit, match="2"):
-            main([str(tmp_path), *wrong])
+            pretrain_command([str(tmp_path), *wrong])
     assert "even multiple" in capsys.readouterr().err
-    assert main([str(tmp_path / "a"), "--steps", "2", "--width", "32", "--layers", "1", "--batch", "2"]) == 0
+    assert (
+        pretrain_command([str(tmp_path / "a"), "--steps", "2", "--width", "32", "--layers", "1", "--batch", "2"]) == 0
+    )
     with pytest.raises(SystemExit, match="2"):
-        main([str(tmp_path / "a")])
+        pretrain_command([str(tmp_path / "a")])
 
 
 def test_only_what_ships_has_an_address():

@@ -28,8 +28,7 @@ from support.training_samples import gradients, scored_group, tiny_tokenizer
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.decoding import find_decoding
-from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, sample_rows
+from vpo.hf.decoding import try_decoding
 from vpo.hf.policy import TransformersPolicy
 from vpo.policies.registry import load_policy
 from vpo.training.config import TrainConfig
@@ -44,8 +43,8 @@ SHORT = ("llama", "qwen3_5_text", "lfm2", "mamba2", "gemma4_text", "deepseek_v3"
 PROMPTS = [
     Prompt(" ".join(f"w{20 + 3 * i + j}" for j in range(length)), stream=i) for i, length in enumerate((21, 4, 12))
 ]
-SAMPLED = {"shared": "a shared prompt", "own": "its own `generate`", "none": "the whole text for each token"}
-TRAINED = {True: "a shared prompt", False: "each prompt by itself"}
+SHARED = "a shared prompt"
+TRAINED = {True: SHARED, False: "each prompt by itself"}
 REFUSED = "refused"
 UNMADE = "not tried"
 CHOICES = {"deepseek_v32", "deepseek_v4", "glm_moe_dsa", "hy_v4", "axk2", "qwen4_exp_text", "qwen4_exp"}
@@ -55,7 +54,7 @@ pass does not always agree with another. Two distributions in five may differ.""
 
 @dataclass(frozen=True)
 class Row:
-    """sampled: one of SAMPLED, REFUSED or UNMADE; trained: one of TRAINED, "no" where its own backward pass fails"""
+    """sampled: SHARED, REFUSED or UNMADE; trained: one of TRAINED, "no" where its own backward pass fails"""
 
     sampled: str
     trained: str
@@ -99,7 +98,7 @@ def check(kind: str, folder: Path) -> Row:
     groups = check_sampling(kind, policy)
     trained = check_training(kind, policy, groups)
     check_checkpoint(policy, groups, folder)
-    return Row(SAMPLED[find_decoding(model).state], trained)
+    return Row(SHARED, trained)
 
 
 def check_sampling(kind: str, policy: TransformersPolicy) -> list[list[Rollout]]:
@@ -182,7 +181,7 @@ def write_table(rows: dict[str, Row]) -> str:
     by_row: dict[Row, list[str]] = {}
     for kind, row in rows.items():
         by_row.setdefault(row, []).append(kind)
-    order = [*SAMPLED.values(), REFUSED, UNMADE]
+    order = [SHARED, REFUSED, UNMADE]
     lines = ["| sampled with | trained with | model types |", "|---|---|---|"]
     for row in sorted(by_row, key=lambda row: (order.index(row.sampled), row.trained)):
         names = ", ".join(f"`{kind}`" for kind in by_row[row])
@@ -201,33 +200,22 @@ def test_every_other_architecture_is_what_the_guide_says(kind: str, tmp_path: Pa
     assert check(kind, tmp_path) == read_table()[kind]
 
 
-def test_a_state_that_padding_spoils_is_left_to_the_model_and_said_once() -> None:
-    """RecurrentGemma: with a shared prompt its log-probabilities are off in a batch of unequal prompts."""
-    with pytest.warns(UserWarning, match="samples slowly, one prompt after the other, each computed once a rollout"):
-        policy = policy_of(tiny_architecture("recurrent_gemma"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert find_decoding(policy.learner()).state == "own"
-
-
-def test_what_a_checkpoint_recommends_changes_no_distribution() -> None:
-    """The model's own `generate` would apply a penalty of repetitions."""
-    with pytest.warns(UserWarning, match="samples slowly"):
-        policy = policy_of(tiny_architecture("mamba"))
-    recommended = policy.model.generation_config
-    recommended.update(repetition_penalty=3.0, suppress_tokens=[5], min_new_tokens=9)
-    check_sampling("mamba", policy)
-    requests = [SampleRequest(np.arange(20, 25, dtype=np.int32), 0, 0, 9)]
-    steps = iter(range(4))
-    with pytest.raises(Stopped):
-        sample_rows(policy.model, requests, 0, SamplingParams(1, 1, frozenset(), 0, 9, 99), lambda: next(steps) == 3)
-    assert policy.model.generation_config is recommended and next(steps, None) is None
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("recurrent_gemma", "log-probabilities are off"),
+        ("openai-gpt", "cannot be copied from a prompt to several rollouts"),
+    ],
+)
+def test_a_state_that_no_row_can_share_is_refused(kind: str, reason: str) -> None:
+    with pytest.raises(BadAddress, match=reason):
+        policy_of(tiny_architecture(kind))
 
 
 def test_the_state_of_a_model_is_measured() -> None:
     """Two layers with two heads of 16 numbers, keys and values, 4 bytes each; Mamba 2: for two layers a state of 8
     heads x 16 x 16 and 4 columns of 160 numbers before a convolution, for any number of tokens."""
-    llama, mamba = (find_decoding(tiny_architecture(kind)) for kind in ("llama", "mamba2"))
+    llama, mamba = (try_decoding(tiny_architecture(kind)) for kind in ("llama", "mamba2"))
     assert (llama.bytes_a_token, llama.bytes_a_row) == (2 * 2 * 2 * 16 * 4, 0)
     assert (mamba.bytes_a_token, mamba.bytes_a_row) == (0, 2 * (8 * 16 * 16 + 4 * 160) * 4)
 

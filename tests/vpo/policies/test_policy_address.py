@@ -20,11 +20,10 @@ from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.types import Prompt
 from vpo.languages.contract import checkpoint_path
-from vpo.policies.address import ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
+from vpo.policies.address import POLICY_ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
 from vpo.policies.checkpoint import TRAINED, trained_answers, write_trained
-from vpo.policies.generators import echo
 from vpo.policies.registry import load_policy
-from vpo.policies.scripted import ScriptedPolicy
+from vpo.policies.scripted import ScriptedPolicy, echo
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def load_parrot(address: PolicyAddress, settings: PolicySettings) -> ScriptedPol
 
 
 def test_an_installed_package_adds_a_kind(install: Callable[[EntryPoint], None]) -> None:
-    install(EntryPoint("parrot", f"{__name__}:load_parrot", ENTRY_POINTS))
+    install(EntryPoint("parrot", f"{__name__}:load_parrot", POLICY_ENTRY_POINTS))
     policy = load_policy("parrot:grey?temperature=0.5")
     assert policy.version == "scripted:parrot-grey" and policy.temperature == 0.5
     (group,) = asyncio.run(policy.sample([Prompt("# Answer to improve\nhello")], rollouts=2, answers=1, seed=0))
@@ -101,7 +100,7 @@ def test_an_installed_package_adds_a_kind(install: Callable[[EntryPoint], None])
 
 
 def test_an_entry_point_that_cannot_be_imported_is_named(install: Callable[[EntryPoint], None]) -> None:
-    install(EntryPoint("parrot", "no_such_package:load", ENTRY_POINTS))
+    install(EntryPoint("parrot", "no_such_package:load", POLICY_ENTRY_POINTS))
     with pytest.raises(BadAddress, match="no_such_package:load cannot be loaded"):
         load_policy("parrot:grey")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from problems.types import Prompt, Rollout
-from vpo.hf import engine, static_decoding
+from vpo.hf import engine
 from vpo.hf.cache import InPlaceLayer, cache_argument
 from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, batches, sample_rows
 from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
-from vpo.hf.static_decoding import StaticDecoder, Step
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import load_policy
 
@@ -127,83 +123,6 @@ def test_a_late_look_at_the_rows_changes_nothing(policy_of, checkpoint: str, mon
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
 
 
-class _Waits(TorchDispatchMode):
-    """Refuses what a CUDA graph cannot hold: results whose size or value the host must know."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        assert function.overloadpacket not in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero), function
-        return function(*args, **(kwargs or {}))
-
-
-def run_step(step: Step) -> Step:
-    with _Waits():
-        step()
-    return step
-
-
-def trace_step(step: Step) -> Step:
-    """What a CUDA graph is: the operations of one run, on the tensors of that run."""
-    return make_fx(step)()
-
-
-@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 0.9), (0.0, 1.0)])
-@pytest.mark.parametrize("capture", [run_step, trace_step])
-@pytest.mark.parametrize("kind", ["llama", "qwen2"])
-def test_steps_of_a_fixed_shape_draw_what_the_loop_draws(policy_of, request, kind, capture, temperature, top_p) -> None:
-    policy = policy_of(request.getfixturevalue(kind), temperature=temperature, top_p=top_p)
-    expected = [sampled(policy, PROMPTS, rollouts=8, seed=seed) for seed in (1, 2)]
-    captures = []
-    policy._static = StaticDecoder(policy.model, lambda step: captures.append(step) or capture(step))
-    for again, seed in enumerate((1, 2)):  # the second batch replays, in the first one's buffers
-        found = sampled(policy, PROMPTS, rollouts=8, seed=seed)
-        for one, other in zip(sum(expected[again], []), sum(found, []), strict=True):
-            assert one.token_ids.tolist() == other.token_ids.tolist() and one.finish == other.finish
-        pairs = zip(sum(expected[again], []), sum(found, []), strict=True)
-        apart = np.concatenate([np.abs(one.logprobs - other.logprobs) for one, other in pairs])
-        # the last bit of a sum decides whether a token on the edge of the nucleus is in it, and all of its shares move
-        edge = apart >= 1e-4  # kernels without AVX differ by 1e-5
-        assert edge.mean() <= (0.01 if top_p < 1 else 0) and apart.max() < 0.05
-    assert not policy._static.refused
-    assert (temperature > 0) < len(captures) < 5  # rows left for smaller steps
-
-
-@pytest.mark.parametrize("failures", [1, 3])
-def test_a_batch_that_cannot_be_captured_is_decoded_by_the_loop(policy_of, llama, failures) -> None:
-    """The next one is tried again, until three in a row failed."""
-    policy = policy_of(llama)
-    expected = [[rollout.text for rollout in group] for group in sampled(policy, PROMPTS)]
-    faults = [RuntimeError("not permitted when stream is capturing")] * failures
-    captures = []
-
-    def capture(step):
-        step()
-        if faults:
-            raise faults.pop()
-        captures.append(step)
-        return step
-
-    policy._static = StaticDecoder(policy.model, capture)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for _ in range(4):
-            assert [[rollout.text for rollout in group] for group in sampled(policy, PROMPTS)] == expected
-    assert bool(captures) == (failures < 3) and not faults
-    assert ["without CUDA graphs" in str(one.message) for one in told] == [True] * (failures == 3)
-
-
-def test_calls_of_different_size_keep_each_others_buffers(policy_of, llama, monkeypatch) -> None:
-    monkeypatch.setattr(static_decoding, "_COLUMNS", 0)
-    policy, captures = policy_of(llama), []
-    policy._static = StaticDecoder(policy.model, lambda step: captures.append(step) or run_step(step))
-    many, long = (lambda: sampled(policy, PROMPTS[:1], 12)), (lambda: sampled(policy, [Prompt("w" * 300)], 2))
-    many(), long()
-    before = len(captures)
-    many()
-    again = len(captures)
-    many(), long()
-    assert before < again == len(captures)
-
-
 def test_batches_hold_every_row_once_within_their_limits() -> None:
     rng = np.random.default_rng(0)
     prompts = [np.zeros(n, dtype=np.int32) for n in rng.integers(1, 200, 30)]
@@ -300,13 +219,10 @@ def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(policy_of, ll
     assert rows == [512, 10, 5]
 
 
-@pytest.mark.parametrize("way", ["every step", "late", "static"])
-def test_broken_weights_make_the_policy_unavailable(policy_of, llama, monkeypatch, way: str) -> None:
+@pytest.mark.parametrize("steps", [1, 8])
+def test_broken_weights_make_the_policy_unavailable(policy_of, llama, monkeypatch, steps: int) -> None:
     policy = policy_of(llama)
-    if way == "late":
-        monkeypatch.setitem(engine._LOOK_EVERY, "cpu", 8)
-    elif way == "static":
-        policy._static = StaticDecoder(policy.model, run_step)
+    monkeypatch.setitem(engine._LOOK_EVERY, "cpu", steps)
     with torch.no_grad():
         policy.model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(PolicyUnavailable, match="not finite"):

@@ -12,7 +12,7 @@ from huggingface_hub import constants
 
 from problems.contract import BadAddress
 from vpo.policies.address import parse_address
-from vpo.policies.hub import only_cached
+from vpo.policies.checkpoint import only_cached
 from vpo.policies.registry import check_policy, load_policy
 
 REFUSED = "http://127.0.0.1:9"

@@ -219,44 +219,6 @@ def test_the_schedule_counts_steps(settings, expected) -> None:
     np.testing.assert_allclose(rates, np.array(expected) * 1e-3, atol=1e-12)
 
 
-def by_hand(model: Any, groups: list[ScoredGroup], truncate: float, lr: float) -> None:
-    """A step on one batch with truncated importance weights, written out."""
-    rows = [
-        (r.rollout, float(a))
-        for group in groups
-        for r, a in zip(group.rollouts, group_advantages(group, Estimation()), strict=True)
-    ]
-    total = sum(len(rollout.token_ids) for rollout, _ in rows)
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    vectors = [p for p in model.parameters() if p.ndim < 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}], lr=lr
-    )
-    loss = torch.zeros(())
-    for rollout, advantage in rows:
-        now = logprobs_of(model, rollout.prompt_ids, rollout.token_ids)
-        weight = (now.detach() - torch.tensor(rollout.logprobs)).exp().clamp(max=truncate)
-        loss = loss - (weight * advantage * now).sum() / total
-    loss.backward()
-    optimizer.step()
-
-
-def test_a_step_on_stale_data_weighs_what_was_sampled() -> None:
-    model = tiny_model()
-    groups = random_groups(tiny_model(seed=9), 3)  # another model sampled them
-    start, expected = weights_of(model), copy.deepcopy(model)
-    by_hand(expected, groups, truncate=1.5, lr=3e-3)
-    trainer = trainer_of(model, config_of(truncate=1.5, lr=3e-3))
-    assert trainer.step(groups).metrics["truncated"] > 0
-    moved = [
-        torch.cat([(p.detach() - start[name]).flatten() for name, p in one.named_parameters()])
-        for one in (model, expected)
-    ]
-    assert relative_error(*moved) < 1e-3
-    state = trainer.optimizer.state_dict()["state"]
-    assert {int(s["step"]) for s in state.values()} == {1}
-
-
 def test_the_gradient_norm_is_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model()
     groups = random_groups(model, 2)
@@ -327,12 +289,6 @@ def test_half_precision_weights_are_trained_in_full_and_bf16_stays_close() -> No
 def test_settings_that_make_no_sense_are_refused(changes) -> None:
     with pytest.raises(ValueError):
         config_of(**changes)
-
-
-def test_stored_settings_may_name_what_is_a_constant_now() -> None:
-    left = {"aggregation": "token", "clip_low": 0.2, "clip_high": 0.2, "grad_clip": 1.0, "epochs": 1}
-    left |= {"minibatches": 1, "lora_targets": [], "shared_prefix": None}
-    assert config_of(**left) == PLAIN
 
 
 def test_a_micro_batch_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from vpo.policies.registry import load_policy
 from vpo.training.config import TrainConfig
-from vpo.training.optimizer import uses_bf16_autocast
+from vpo.training.model import uses_bf16_autocast
 from vpo.training.trainer import PolicyTrainer
 
 

@@ -10,14 +10,12 @@ from support.training_samples import tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from problems.contract import BadAddress
-from vpo.policies.checkpoint import load_adapter, ties_embeddings
-from vpo.policies.fingerprint import fingerprint
+from vpo.policies.checkpoint import fingerprint, load_adapter
 from vpo.policies.registry import load_policy
 from vpo.training import TrainingStopped, checkpoint
-from vpo.training.adapters import drop_adapter, save_adapter, with_adapter
 from vpo.training.checkpoint import TRAINER_STATE, load_state, replace_directory, save_checkpoint
 from vpo.training.config import LoraSettings, TrainConfig
-from vpo.training.optimizer import make_trainable
+from vpo.training.model import drop_adapter, make_trainable, save_adapter, with_adapter
 
 
 def test_a_checkpoint_is_an_ordinary_directory_with_its_card_and_state(tmp_path):
@@ -182,9 +180,12 @@ def test_a_loaded_adapter_is_the_one_that_was_saved(tmp_path, kind, targets):
     expected = adapted(IDS).logits.detach()
     assert (expected - expected_before).abs().max() > 1
     save_adapter(adapted, tmp_path / "adapter")
+    if kind == "Qwen2" and targets != "all-linear":
+        with pytest.raises(BadAddress, match="token embeddings that its base uses twice"):
+            load_adapter(model, str(tmp_path / "adapter"))
+        return
     merged = load_adapter(model, str(tmp_path / "adapter"))
     torch.testing.assert_close(merged(IDS).logits, expected, rtol=1e-4, atol=1e-3)
-    assert ties_embeddings(merged) == (kind == "Qwen2" and targets == "all-linear")
     save_checkpoint(merged, tiny_tokenizer(), tmp_path / "whole", "", check=True)
     again = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")
     torch.testing.assert_close(again(IDS).logits, expected, rtol=1e-4, atol=1e-3)

@@ -13,7 +13,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from problems.types import Prompt
 from vpo.hf.policy import TransformersPolicy
-from vpo.training import forward, optimizer
+from vpo.training import forward
+from vpo.training import model as model_module
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import can_pad, completion_logprobs, pack_groups
@@ -111,9 +112,9 @@ def test_no_token_attends_to_nothing_and_every_kernel_gives_finite_gradients(mon
     ids=["few tokens", "many tokens, of a small model too", "layers that run again"],
 )
 def test_the_attention_of_a_micro_batch(monkeypatch, changes, few, used) -> None:
-    monkeypatch.setattr(optimizer, "_FEW_SCORES", few)
+    monkeypatch.setattr(model_module, "_FEW_SCORES", few)
     model, config = tiny_model("Llama"), TrainConfig(method="grpo", **changes)
-    with optimizer.use_attention(model, config, pack_groups(example_groups(RAGGED))):
+    with model_module.use_attention(model, config, pack_groups(example_groups(RAGGED))):
         assert model.config._attn_implementation == used
     assert model.config._attn_implementation == "sdpa"
 

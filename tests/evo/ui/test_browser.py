@@ -1,0 +1,96 @@
+"""The page of a report and of `evo ui` in a real browser: it fits, asks for nothing, sorts, filters and updates itself,
+and texts of models do nothing. Needs playwright and a Chromium; skipped without, but not where CI is set."""
+
+import pytest
+from support.page_faults import CLIPPED, SCROLLED, SKIPPED, TOO_SMALL
+
+pytestmark = [pytest.mark.long, pytest.mark.browser]
+PATHS = ("/", "/run/both", "/run/both/candidates?show=failed", "/run/both/candidate/{best}")
+
+
+@pytest.fixture(scope="module")
+def written(made, page_for, tmp_path_factory):
+    """The address of a report's file."""
+    page = tmp_path_factory.mktemp("report") / "report.html"
+    page.write_text(page_for(made, "made-up")[1], encoding="utf-8")
+    return page.as_uri()
+
+
+@pytest.fixture
+def report(tab, written):
+    tab.goto(written)
+    return tab
+
+
+def column(tab, table, place):
+    return tab.eval_on_selector_all(f"#{table} tbody tr", f"rows => rows.map(row => row.cells[{place}].innerText)")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_everything_fits_and_hostile_texts_do_nothing(tab, serve, hostile_database, written, width):
+    address, best = hostile_database
+    tab.set_viewport_size({"width": width, "height": 900})
+    with serve(address) as server:
+        own = server.address.rstrip("/")
+        for page in (written, *(own + path.format(best=best) for path in PATHS)):
+            tab.goto(page)
+            tab.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+            tab.wait_for_timeout(300)
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width, page
+            assert tab.evaluate(TOO_SMALL) == [] and tab.evaluate(CLIPPED) == [], page
+            assert page != written or tab.evaluate(SCROLLED) == tab.evaluate(SKIPPED) == []
+        assert tab.complaints == []
+        assert all(url == written or url.startswith((own, "data:")) for url in tab.requests)
+        assert not any(url.endswith("/x") for url in tab.requests)
+
+
+def test_a_new_run_and_its_progress_appear_without_a_reload(tab, serve, tmp_path, search_apart, digits, digits_policy):
+    address = f"sqlite:///{tmp_path}/evo.db"
+    search_apart([digits("a")], digits_policy(), address, name="first", iterations=3)
+    with serve(address) as server:
+        tab.goto(server.address)
+        tab.evaluate("window.kept = true")
+        search_apart([digits("a")], digits_policy(), address, name="second", iterations=3)
+        tab.wait_for_selector("text=second", timeout=10_000)
+        assert tab.evaluate("window.kept") and tab.locator("tbody tr").count() == 2
+        tab.click("text=second")
+        tab.locator(".map a").last.click()
+        tab.wait_for_url("**/run/second/candidate/*")
+        tab.click("nav >> text=second")
+        tab.wait_for_selector("svg.plot")
+        tab.click("#theme")
+        chosen = tab.evaluate("document.documentElement.dataset.theme")
+        tab.click("nav >> text=Runs")
+        assert tab.evaluate("document.documentElement.dataset.theme") == chosen in ("light", "dark")
+        tab.context.set_offline(True)
+        tab.wait_for_selector("#lost:visible", timeout=10_000)
+
+
+def test_the_best_answer_and_the_next_commands_lead_and_can_be_copied(report):
+    assert report.locator("main section").first.get_attribute("id") == "best"
+    card = report.locator(".card:visible:not(.weights)")
+    report.evaluate("navigator.clipboard.writeText = async (text) => { window.kept = text; }")
+    card.locator("button[data-copy]").click()
+    report.wait_for_function("window.kept !== undefined")
+    assert report.evaluate("window.kept") == card.locator("pre").inner_text()
+    report.select_option("select[data-panels=best]", index=3)
+    assert "made-up/3" in report.locator(".card:visible:not(.weights)").inner_text()
+    tree = report.locator(".map:visible figure, .panel.chosen .map figure").first
+    drawn = [dot.get_attribute("cy") for dot in tree.locator("circle").all()]
+    tree.locator("select").select_option(index=2)
+    assert len(drawn) > 10 and drawn != [dot.get_attribute("cy") for dot in tree.locator("circle").all()]
+
+
+def test_tables_sort_by_click_and_by_keyboard_and_filter_and_link(report):
+    heading = report.locator("#problems thead button").first
+    heading.click()
+    assert column(report, "problems", 0) == sorted(column(report, "problems", 0))
+    heading.focus()
+    report.keyboard.press("Enter")
+    assert column(report, "problems", 0) == sorted(column(report, "problems", 0), reverse=True)
+    report.fill("input[data-filter=problems]", "UP/3")
+    assert report.locator("#problems tbody tr:visible").count() == 1
+    assert report.locator("#problems .count").inner_text() == "1 shown"
+    assert report.locator("details.problem[open]").count() == 0
+    report.locator("#problems tbody tr:visible a").click()
+    assert report.locator("details.problem[open]").count() == 1 and report.locator("#problem-4 pre").first.is_visible()
