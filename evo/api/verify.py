@@ -15,7 +15,7 @@ import numpy as np
 from evo.api.arguments import ScoreFunction, call_text, check_run_name, database, reopen_function, split_problems
 from evo.api.display import Bar, Display
 from evo.api.drive import Driver, Interrupted, run_search
-from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write
+from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write_mean
 from evo.comparison.workers import is_small
 from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
 from evo.config.parse import fields_for, parse
@@ -257,7 +257,7 @@ class _Subject:
         for answer, then in self.stored.items():
             metrics = self.problem.metrics
             now, was = mean_interval([list(map(self._own, self.rows(answer)))]), self._own((then,))
-            told = f"{self.record.name}: the {answer} was stored with {was:.6g} and gets {write(now)}"
+            told = f"{self.record.name}: the {answer} was stored with {was:.6g} and gets {write_mean(now)}"
             if math.isnan(now.mean):  # it fails, which is told elsewhere
                 continue
             if self.noisy and answer == WINNER:

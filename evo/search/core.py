@@ -193,16 +193,16 @@ def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop |
     """The first budget that leaves no room for a further group; None if all do. groups: proposed so far, those in
     flight included"""
     per_group = config.rollouts * config.answers
-    spent = ""
+    spent = unit = ""
     if config.max_answers and (groups + 1) * per_group > config.max_answers:
-        spent = f"{config.max_answers:,} answers"
+        spent, unit = f"{config.max_answers:,} answers", "answers"
     elif config.max_total_tokens and status.tokens >= config.max_total_tokens:
-        spent = f"{config.max_total_tokens:,} tokens"
+        spent, unit = f"{config.max_total_tokens:,} tokens", "tokens"
     elif config.max_cost and status.cost >= config.max_cost:
-        spent = f"{config.max_cost:g} of cost"
+        spent, unit = f"{config.max_cost:g} of cost", "cost"
     elif config.max_seconds and status.elapsed >= config.max_seconds:
-        spent = f"{config.max_seconds:g} seconds"
-    return Stop(StopReason.BUDGET, f"budget of {spent}") if spent else None
+        spent, unit = f"{config.max_seconds:g} seconds", "seconds"
+    return Stop(StopReason.BUDGET, f"budget of {spent}", unit) if spent else None
 
 
 def _kind(problem_run: ProblemRun, parent: int | None) -> ParentKind:

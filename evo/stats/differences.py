@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.stats.intervals import CONFIDENCE, Floats, Interval, moments, seed_variance, skewed, with_seeds
+from evo.stats.intervals import CONFIDENCE, Interval, moments, seed_variance, skewed, with_seeds
+from vpo.scalarize import Floats
 
 SIGNIFICANCE = 1 - CONFIDENCE
 EXACT_PAIRS = 13

@@ -10,7 +10,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from vpo.scalarize import Floats
+
 _Number = TypeVar("_Number", np.float64, np.int64)
 
 CONFIDENCE = 0.95

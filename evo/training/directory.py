@@ -18,7 +18,7 @@ from typing import Any
 
 from evo.config.train import RESUMABLE, TrainRun
 from evo.errors import BadInput, at_file
-from evo.glossary import TRAINING
+from evo.glossary import TRAINING_METRICS
 from evo.whole_file import lock_folder, write_whole
 from problems.weights import write_weights
 
@@ -88,7 +88,7 @@ class TrainingDirectory:
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Hold the directory, which is made if need be. Raises BadInput if another process trains in it."""
-        return lock_folder(self.folder, METRICS, f"another training runs there; watch it: evo watch {self.folder}")
+        return lock_folder(self.folder, METRICS, f"another training runs there; look at it: evo show {self.folder}")
 
     def is_locked(self) -> bool:
         """Whether a process of this machine trains in it now."""
@@ -130,7 +130,7 @@ class TrainingDirectory:
             *notes,
         ]
         rows = ["| metric | first | last | meaning |", "| --- | --- | --- | --- |"]
-        for name, meaning in TRAINING.items():
+        for name, meaning in TRAINING_METRICS.items():
             if known := [line[name] for line in self.lines if name in line]:
                 rows.append(f"| {name} | {_short(known[0])} | {_short(known[-1])} | {meaning} |")
         where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"

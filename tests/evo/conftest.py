@@ -14,7 +14,7 @@ from support.searches import run_search
 
 from evo.config.run import RunConfig
 from evo.progress.model import Progress
-from evo.report.page import build_page, content_policy, render
+from evo.report.page import build_page, render
 from evo.runs.resume import resume_run
 from evo.runs.start import Changes, start_run
 from evo.search import resources as shared
@@ -182,7 +182,7 @@ def page_for():
     def made_for(address, name, against=None):
         with Store.open(address, read_only=True) as store:
             page = build_page(Progress.open(store, name, against))
-        return page, render("page.html.jinja", page=page, state="done", policy=content_policy())
+        return page, render("page.html.jinja", page=page, state="done")
 
     return made_for
 
