@@ -68,7 +68,7 @@ SHOWN_WIDTH, SHOWN_LINES = 150, 60
 """Of a training."""
 
 
-@click.command()
+@click.command("show")
 @click.argument("name", metavar="RUN")
 @click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
 @db_option
@@ -76,7 +76,7 @@ SHOWN_WIDTH, SHOWN_LINES = 150, 60
 @click.option("--details", is_flag=True, help="Print also how each operator uses the parents in its prompts.")
 @weights_option
 @json_option
-def show(
+def show_command(
     name: str, candidate_id: int | None, db: str, against: str | None, details: bool, weights: Weights, as_json: bool
 ) -> None:
     """Show RUN, a run, a comparison or the folder of a training, or a run's candidate ID: reward vector, feedback,
@@ -324,14 +324,16 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
     console.print(f"one run: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
 
 
-@click.command()
+@click.command("report")
 @click.argument("names", metavar="RUN [RUN]...", nargs=-1, required=True)
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @weights_option
 @db_option
 @json_option
-def report(names: tuple[str, ...], output: str, against: str | None, weights: Weights, db: str, as_json: bool) -> None:
+def report_command(
+    names: tuple[str, ...], output: str, against: str | None, weights: Weights, db: str, as_json: bool
+) -> None:
     """Write RUN, a run, a comparison or the folder of a training, finished or running, as one HTML page that needs no
     network.
 
@@ -356,7 +358,7 @@ def report(names: tuple[str, ...], output: str, against: str | None, weights: We
 SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 
 
-@click.command()
+@click.command("best")
 @click.argument("name", metavar="RUN")
 @click.option(
     "-o",
@@ -373,7 +375,7 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 @named_weights_option
 @db_option
 @json_option
-def best(
+def best_command(
     name: str, output: str | None, held_out: bool, set_size: int | None, weights: Weights, db: str, as_json: bool
 ) -> None:
     """Print the best answer of each problem of RUN, or write it with -o. A comparison counts as one

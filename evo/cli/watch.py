@@ -30,7 +30,7 @@ Line = tuple[dict[str, Any], str, bool, list[str]]
 """What is read at a moment: for JSON, as a line, whether all has ended, and the lines that then follow."""
 
 
-@click.command()
+@click.command("watch")
 @click.argument("name", metavar="[RUN]", required=False)
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
@@ -38,7 +38,7 @@ Line = tuple[dict[str, Any], str, bool, list[str]]
 @json_option
 @click.option("--once", is_flag=True, help="Print one picture of the screen and end.")
 @click.option("--svg", metavar="FILE", help="Write one picture of 100x44 characters and end.")
-def watch(
+def watch_command(
     name: str | None,
     db: str,
     against: str | None,

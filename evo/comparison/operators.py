@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from evo.comparison.arms import Arm
 from evo.stats import Difference, ratio_difference, ratio_interval
+from evo.stats.intervals import Interval
 from islands.types import AT_TARGET, NO_PARENT, QUARTERS, OperatorCount
-from vpo.metrics import Interval
 from vpo.policies.address import parse_addresses
 
 Floats = npt.NDArray[np.float64]

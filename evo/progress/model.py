@@ -50,9 +50,9 @@ from evo.progress.snapshot import (
 )
 from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
+from evo.stats.intervals import Interval
 from islands.browse import candidate, first_prompt
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.lock import LOST
 from islands.runs import (
     BEFORE_SEEDS,
@@ -74,7 +74,7 @@ from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
 from problems.contract import BadAddress
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
 from problems.weights import SPREAD, order_weights
-from vpo.metrics import Interval, diversity
+from vpo.metrics import diversity
 
 IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
 TIMES_KEPT = 1_000

@@ -20,7 +20,7 @@ from evo.report.plots import Plot, PlotLine
 from evo.report.tables import run_path
 from evo.values import scored_value, write_number, write_value
 from islands.browse import CandidateFilter, browse
-from islands.history import CandidateReader
+from islands.groups import CandidateReader
 from islands.names import format_db_option
 from islands.types import Candidate
 from problems.objectives import Value, measure_of, own_values, value_of

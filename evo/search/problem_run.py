@@ -121,7 +121,7 @@ class ProblemRun:
 
     def _stored(self, text: str, key: bytes) -> ScoredAnswer | None:
         stored = self.population.known(key)
-        return None if stored is None else ScoredAnswer(text, key, self.population.score_of(stored), 0.0, stored)
+        return None if stored is None else ScoredAnswer(text, key, self.population.candidate(stored).score, 0.0, stored)
 
 
 _UNPLACED = -1

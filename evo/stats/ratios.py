@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.stats.differences import Difference, paired_difference
-from evo.stats.intervals import Floats, by_unit, moments, wilson, with_seeds
-from vpo.metrics import Interval
+from evo.stats.intervals import Floats, Interval, by_unit, moments, wilson, with_seeds
 
 
 def linearise(hits: Floats, trials: Floats) -> Floats:

@@ -29,8 +29,7 @@ from evo.prompts.registry import open_format
 from evo.search.resources import problems_at
 from evo.training.loop import TrainingBatch, TrainingStatus
 from evo.training.stored import TOO_LONG, StoredRun, StoredSource
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.types import CandidateSummary, ProblemRecord, Selection
 from vpo.policies.contract import LocalPolicy
 from vpo.policies.encoding import encode_answer
