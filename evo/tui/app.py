@@ -368,11 +368,6 @@ class ScreenApp(App[int]):
         self._loading = "stopping"
         self.refresh_all()
 
-    def action_suspend_process(self) -> None:
-        if self._child is not None:
-            self._child.send_signal(signal.SIGTSTP)  # the shell waits for it, not for this process
-        super().action_suspend_process()
-
     def action_answer(self) -> None:
         if self._rows and not self._shows_answer:
             self._select(self._problem if self._problem in self._rows else self._rows[0])
