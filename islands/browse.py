@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Text, cast, func, literal, select
 
-from islands.groups import read_prompts
-from islands.history import COLUMNS, from_row, read_summaries, summaries, with_groups
+from islands.groups import COLUMNS, from_row, read_prompts, read_summaries, summaries, with_groups
 from islands.runs import Archives, read_archives
 from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, Rollouts, head_of
 from islands.store import Store, problem_record
