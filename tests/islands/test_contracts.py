@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from support.island_samples import answer, group, new_problem, search, small_config
+from support.island_samples import answer, fresh, group, search, small_config
 
 from islands.browse import ancestors
 from islands.errors import DatabaseUnavailable, RunExists, UnknownRun
@@ -90,8 +90,7 @@ def test_training_steps_come_back_in_order(store):
 
 def test_a_search_is_chosen_stored_and_read_alike(store):
     """One digest for every database."""
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     with pytest.raises(ZeroDivisionError), store.begin() as tx:  # leaves a gap in PostgreSQL's numbers
         population.add(group(problem, 0, [answer("gone"), answer("away")]), tx)
         raise ZeroDivisionError

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
-from support.island_samples import answer, group, new_problem, put, search, small_config
+from support.island_samples import answer, fresh, group, put, search
 
 from islands import groups
 from islands.engine import check_writable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
 from islands.lock import LOST
-from islands.population.population import Population
 from islands.schema import Candidates, PromptGroups, Runs
 from islands.store import Store, new_run
 
@@ -94,8 +93,7 @@ def test_a_run_that_ends_while_a_page_is_read_is_not_lost(store, address, opened
 @BOTH
 def test_candidates_are_read_page_by_page(store, address, monkeypatch):
     monkeypatch.setattr(groups, "_BATCH", 7)
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     search(store, population, 20)
     first, second = population.members(0)[:2]
     put(store, population, group(problem, 99, [answer("new")], parent=first, inspirations=(first, second)))
@@ -158,8 +156,7 @@ def test_a_killed_writer_leaves_its_run_free_and_interrupted(store, address):
 
 @BOTH
 def test_who_was_replaced_cannot_write(store, address, opened):
-    problem = new_problem(store, "first")
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store, "first")
     store.lease(problem.run_id)
     put(store, population, group(problem, 0, [answer("x")]))
     elsewhere = json.dumps({"host": "elsewhere", "pid": 1, "token": "t"})
@@ -260,8 +257,7 @@ def test_a_password_is_hidden_in_the_store_as_well(postgres_address, opened):
 @pytest.mark.parametrize("what", ["moved", "deleted", "replaced"])
 def test_a_file_that_is_moved_or_deleted_takes_nothing_more(address, opened, tmp_path, what):
     store = opened(address)
-    problem = new_problem(store, "first")
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store, "first")
     put(store, population, group(problem, 0, [answer("x")]))
     file = Path(address.removeprefix("sqlite:///"))
     other = tmp_path / "moved.db"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.island_samples import answer, group, new_problem, put, small_config
+from support.island_samples import answer, fresh, group, put
 
-from islands.population.population import Population
 from islands.population.sums import fitness_bin, is_better
 from islands.runs import counts_by_problem
 from islands.types import AT_TARGET, NO_PARENT, OperatorCount
@@ -36,8 +35,7 @@ def test_a_failed_parent_is_at_no_target_and_any_valid_answer_is_better():
 
 
 def test_answers_are_counted_by_operator_and_by_the_bin_of_their_parent(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     first = put(store, population, group(problem, 0, [answer("a b c d", 0.6), answer("e", 0.1), answer("e", 0.1)]))
     parent, weak = first[0].candidate, first[1].candidate
     answers = [
