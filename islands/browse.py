@@ -129,7 +129,7 @@ class CandidateDetail:
 
 
 def candidate(store: Store, candidate_id: int) -> CandidateDetail | None:
-    """One candidate of any run, None if there is none with that id."""
+    """One candidate of any run, None if no candidate has that id."""
     of_group = (PromptGroups.c.iteration, PromptGroups.c.sequence, PolicyVersions.c.version)
     query = _with_versions(select(*COLUMNS, Candidates.c.created, *of_group)).where(Candidates.c.id == candidate_id)
     with store.read() as connection:

@@ -136,7 +136,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CandidateSummary:
-    """A candidate as far as a query reads it: other fields have their defaults.
+    """A candidate as far as a query reads it: the other fields have their defaults.
 
     problem: its index in the run
     iteration, sequence: of the group that gave it first, -1 of a seed

@@ -44,7 +44,7 @@ _TEMPERATURE = 0.7
 
 _Level = Literal["ok", "warn", "fail"]
 _Finding = tuple[_Level, str, str]
-"""Level, message, remedy."""
+"""_Level, message, remedy."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +20,7 @@ from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_p
 from problems.weights import SPREAD, parse_weights
 
 if TYPE_CHECKING:
-    from evo.progress.rows import Row  # a search does without
+    from evo.progress.rows import TableRow  # a search does without
 
 WIDE = 1000
 SCHEMA = 2
@@ -121,7 +120,7 @@ def print_table(
     console.print(table, width=Console().width if console.is_terminal else None)
 
 
-def print_rows(console: Console, rows: Sequence[Row], titles: Mapping[str, str]) -> None:
+def print_rows(console: Console, rows: Sequence[TableRow], titles: Mapping[str, str]) -> None:
     """Print rows of cells as that table. titles: of the columns, by the names of their cells"""
     texts = [
         [f"{row[name].text} {row[name].note if name in NOTED else ''}".rstrip() for name in titles] for row in rows
@@ -134,10 +133,7 @@ NOTED = ("best",)
 
 
 def read_command() -> str:
-    """This process's command without its passwords, as a run stores it. A user's command that was given on another
-    machine is in EVO_COMMAND."""
-    if original := os.environ.get("EVO_COMMAND"):
-        return original
+    """This process's command without its passwords, as a run stores it."""
     return hide_password(shlex.join(["evo", *(hide_in_argument(argument) for argument in sys.argv[1:])]))
 
 

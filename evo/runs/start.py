@@ -71,8 +71,8 @@ Seeds = list[ScoredAnswer] | ScorerFault
 
 @dataclass(eq=False)
 class OpenRun:
-    """A run with everything that its search holds open: `launch` opens a new one, `relaunch` a stored one. Its fields
-    are set from the first to the last, as it opens.
+    """A run with everything that its search holds open: `start_run` opens a new one, `resume_run` a stored one. Its
+    fields are set from the first to the last, as it opens.
 
     resources: those of this search only, which `close` releases with the store
     shared: those that it shares with other searches; the same as `resources` if it shares none
@@ -184,7 +184,7 @@ class OpenRun:
             self.store.close()
 
 
-async def launch(
+async def start_run(
     config: RunConfig,
     *,
     db: str,

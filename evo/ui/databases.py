@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
@@ -10,23 +9,20 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from evo.errors import BadInput
 from evo.progress.model import Progress
-from evo.progress.training import TrainingProgress, find_trainings
 from evo.report.page import build_page
 from islands.errors import DatabaseUnavailable, NoRuns
 from islands.names import hide_password
 from islands.runs import RunOverview, overview
 from islands.store import Store
 
-FRESH_SECONDS = 1.0
+_FRESH_SECONDS = 1.0
 """Requests within this time of a reading share it, so that many tabs cost as much as one."""
-COST_SHARE = 0.05
+_COST_SHARE = 0.05
 """The share of one core that reading the list of runs, or building the page of one, may take."""
-READERS_KEPT = 8
-MOST_TRAININGS = 100
-Made = TypeVar("Made")
-DETAILS = 50
+_READERS_KEPT = 8
+_Made = TypeVar("_Made")
+_DETAILS = 50
 """Problems of a page that have their own section; the best answers of all have their own pages."""
 
 
@@ -39,8 +35,8 @@ class RunDatabase:
         self._lock, self._reading = threading.Lock(), threading.Lock()  # pages are read one at a time
         self._store: Store | None = None
         self._file: tuple[int, int] | None = None
-        self._readers: dict[tuple[str, ...], Progress] = {}
-        self._kept: dict[tuple[str, ...], tuple[Any, float]] = {}
+        self._readers: dict[str, Progress] = {}
+        self._kept: dict[str, tuple[Any, float]] = {}
 
     def store(self) -> Store:
         """The open database; opened again if another file has its name now."""
@@ -58,45 +54,33 @@ class RunDatabase:
             store = self.store()
         except NoRuns:
             return []
-        return self._keep((), lambda: overview(store))
+        return self._keep("", lambda: overview(store))
 
-    def trainings(self) -> list[TrainingProgress]:
-        """Those below this folder, the newest first, as far as they can be read."""
-
-        def read() -> list[TrainingProgress]:
-            found = []
-            for folder in find_trainings()[:MOST_TRAININGS]:
-                with contextlib.suppress(BadInput, OSError):
-                    found.append(TrainingProgress.open(folder))
-            return found
-
-        return self._keep(("", "trainings"), read)
-
-    def page(self, names: tuple[str, ...], base: str) -> SimpleNamespace:
-        """The page of runs or comparisons as they are now. base: its address. Raises UnknownRun, BadInput."""
+    def page(self, name: str, base: str) -> SimpleNamespace:
+        """The page of a run or a comparison as it is now. base: its address. Raises UnknownRun, BadInput."""
         store = self.store()
         with self._reading:
-            progress = self._readers.pop(names, None) or Progress(store, names[0], also=names[1:], live=True)
-            self._readers[names] = progress  # at the end: the first is the one that was asked for longest ago
-            while len(self._readers) > READERS_KEPT:
+            progress = self._readers.pop(name, None) or Progress(store, name, live=True)
+            self._readers[name] = progress  # at the end: the first is the one that was asked for longest ago
+            while len(self._readers) > _READERS_KEPT:
                 oldest = next(iter(self._readers))
                 del self._readers[oldest], self._kept[oldest]
 
             def build() -> SimpleNamespace:
                 with store.read():
                     progress.refresh()
-                    return build_page(progress, details=DETAILS, base=base)
+                    return build_page(progress, details=_DETAILS, base=base)
 
-            return self._keep(names, build)
+            return self._keep(name, build)
 
-    def _keep(self, names: tuple[str, ...], make: Callable[[], Made]) -> Made:
+    def _keep(self, name: str, make: Callable[[], _Made]) -> _Made:
         """What `make` gives, made again when its turn has come."""
-        known, due = self._kept.get(names, (None, 0.0))
+        known, due = self._kept.get(name, (None, 0.0))
         if time.monotonic() < due:
-            found: Made = known
+            found: _Made = known
             return found
         began, made = time.thread_time(), make()
-        self._kept[names] = made, time.monotonic() + max(FRESH_SECONDS, (time.thread_time() - began) / COST_SHARE)
+        self._kept[name] = made, time.monotonic() + max(_FRESH_SECONDS, (time.thread_time() - began) / _COST_SHARE)
         return made
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -11,10 +11,8 @@ from urllib.parse import urlencode
 from evo.comparison.arms import gather
 from evo.errors import BadInput
 from evo.progress.answer import find_candidate, read_answers, statement_of
-from evo.progress.rows import NONE, Cell, Row, mean_trend, run_row, searches_that_count
-from evo.report.page import build_training_page
-from evo.report.plots import sparkline
-from evo.report.tables import candidates_table, make_table, run_path
+from evo.progress.rows import TableRow, run_row
+from evo.report.tables import browsed_table, make_table, run_path
 from evo.search.status import format_time
 from evo.ui.databases import RunDatabase
 from islands.browse import (
@@ -26,11 +24,10 @@ from islands.browse import (
     neighbours,
     offspring,
 )
-from islands.errors import DatabaseUnavailable, UnknownRun
+from islands.errors import DatabaseUnavailable
 from islands.runs import RunOverview, by_comparison, read_totals
 from islands.store import Store
 from islands.types import OF_ROLLOUTS, sum_totals
-from problems.entry_points import find_entry_points, load_entry_point
 from problems.objectives import value_of
 
 ROWS, MOST_RUNS = 50, 1_000
@@ -49,57 +46,27 @@ class UiPage:
     live: bool = False
 
 
-def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
-    """The row of a run with a link, a box to tick, and how its mean best value rose, sorted by its gain."""
-    row, trend = run_row(name, lines), mean_trend(searches_that_count(lines))
-    drawn = Cell(NONE) if trend is None else Cell(sparkline(trend), sort=abs(float(trend[-1] - trend[0])))
-    linked = replace(row["run"], link=run_path(name), tick=name)
-    shown = ("problem", "state", "iterations", "solved", "best")
-    rest = ("tokens", "cost", "started", "policy")
-    return {"run": linked, **{title: row[title] for title in shown}, "trend": drawn, **{t: row[t] for t in rest}}
-
-
 def list_runs(database: RunDatabase) -> UiPage:
     """The runs, running ones and new ones first; without any, commands to start from."""
     by_name: dict[str, list[RunOverview]] = {}
-    rows, fault = list[Row](), ""
+    rows, fault = list[TableRow](), ""
     try:
         by_name = by_comparison(database.overview())
-        newest = list(by_name.items())[:MOST_RUNS]
-        rows += [_run_row(name, lines) for name, lines in newest]
+        for name, lines in list(by_name.items())[:MOST_RUNS]:
+            row = run_row(name, lines)
+            rows.append({**row, "run": replace(row["run"], link=run_path(name))})
     except DatabaseUnavailable as error:
         fault = str(error)
     rows.sort(key=lambda row: "running" not in row["state"].text)
     caption = "Runs" if len(by_name) <= MOST_RUNS else f"The newest {MOST_RUNS:,} of {len(by_name):,} runs"
     table = make_table("runs", caption, rows)
-    values = {
-        "database": database.name,
-        "runs": None if table is None else replace(table, filterable=True),
-        "fault": fault,
-        "trainings": [
-            (one.folder, one.standing, one.title, one.gain, format_time(one.updated)) for one in database.trainings()
-        ],
-        "listings": [  # what plug-ins keep in this folder, as `evo fit` its fits
-            (name, *load_entry_point(point, name)()) for name, point in find_entry_points("evo.listings").items()
-        ],
-    }
-    return UiPage("runs.html.jinja", values, live=True)
+    runs = None if table is None else replace(table, filterable=True)
+    return UiPage("runs.html.jinja", {"database": database.name, "runs": runs, "fault": fault}, live=True)
 
 
-def show_training(database: RunDatabase, folder: str) -> UiPage:
-    """The page of a training that the list has. Raises UnknownRun for any other folder."""
-    for one in database.trainings():
-        if one.folder == folder:
-            return UiPage("training.html.jinja", build_training_page(one), live=one.state == "running")
-    raise UnknownRun(f"there is no training in {folder}")
-
-
-def show_runs(database: RunDatabase, *names: str) -> UiPage:
-    """A run or a comparison, or several of the same problems on the same charts: the page of evo.report. Raises
-    UnknownRun, BadInput."""
-    if not names:
-        raise BadInput("tick two runs of the same problem in the list")
-    page = database.page(names, run_path(*names) if len(names) == 1 else "")
+def show_run(database: RunDatabase, name: str) -> UiPage:
+    """A run or a comparison: the page of evo.report. Raises UnknownRun, BadInput."""
+    page = database.page(name, run_path(name))
     values = {"page": page, "state": page.snapshot.state(time.time())[0]}
     return UiPage("page.html.jinja", values, live=not page.snapshot.ended)
 
@@ -133,7 +100,7 @@ def _list_candidates(store: Store, name: str, query: Mapping[str, str]) -> UiPag
     values = {
         "name": name,
         "count": f"more than {MOST_COUNTED:,}" if count > MOST_COUNTED else f"{count:,}",
-        "candidates": candidates_table(comparison, problems, shown, lambda id: run_path(name, "candidate", id)),
+        "candidates": browsed_table(comparison, problems, shown, lambda id: run_path(name, "candidate", id)),
         "kinds": [(kind, kind) for kind in sorted(set(errors) - set(OF_ROLLOUTS))],
         "problems": [(index, problem.name) for index, problem in problems.items()],
         "misread": [(one, problems[one.problem].name) for one in misread],

@@ -14,7 +14,7 @@ import re
 import secrets
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -92,11 +92,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         split = urlsplit(self.path)
-        fields = parse_qsl(split.query, keep_blank_values=True, max_num_fields=40, errors="replace")
-        query = dict(fields)
+        query = dict(parse_qsl(split.query, keep_blank_values=True, max_num_fields=40, errors="replace"))
         try:
             if self._admit(split.path, query):
-                self._answer(split.path, query, [value for name, value in fields if name == "run"])
+                self._answer(split.path, query)
         except RequestRefused as refused:
             self._send(refused.status, str(refused).encode(), {"Content-Type": "text/plain; charset=utf-8"})
         except (BadInput, UnknownRun, DatabaseUnavailable) as error:
@@ -138,18 +137,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise RequestRefused(HTTPStatus.FORBIDDEN, "open the address that evo ui printed, with its token")
         return True
 
-    def _answer(self, path: str, query: Mapping[str, str], runs: Sequence[str]) -> None:
+    def _answer(self, path: str, query: Mapping[str, str]) -> None:
         parts = [unquote(part) for part in path.split("/")[1:]]
         database = self.server.database
         match parts:
             case [""]:
                 return self._show(pages.list_runs(database))
             case ["run", name]:
-                return self._show(pages.show_runs(database, name))
-            case ["together"]:
-                return self._show(pages.show_runs(database, *runs))
-            case ["training", *folder]:
-                return self._show(pages.show_training(database, "/".join(folder)))
+                return self._show(pages.show_run(database, name))
             case ["run", name, "candidates"]:
                 return self._show(pages.list_candidates(database, name, query))
             case ["run", name, "candidate", id]:
@@ -164,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise UnknownRun("there is no such page")
 
     def _show(self, view: UiPage, status: HTTPStatus = HTTPStatus.OK) -> None:
-        text = render(view.template, **view.values, live=view.live, served=True)
+        text = render(view.template, **view.values, live=view.live, served=True, policy="")
         self._send(status, text.encode("utf-8", "replace"), {"Content-Type": "text/html; charset=utf-8"})
 
     def _fail(self, status: HTTPStatus, title: str, message: str) -> None:

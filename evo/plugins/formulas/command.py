@@ -28,7 +28,7 @@ from evo.plugins.formulas.writing import latex_name, write_sympy
 from evo.provenance import source_commit
 from evo.search.status import clock
 from evo.tui.child import can_show
-from evo.tui.line import fit as shorten
+from evo.tui.line import cut_to as shorten
 
 LINE_SECONDS = 3.0
 """Between two plain lines."""

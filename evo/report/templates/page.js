@@ -349,7 +349,6 @@
       const active = old.contains(document.activeElement) ? document.activeElement : null;
       const [focused, field] = [active?.getAttribute("href"), active?.id];
       const chosen = all("input[data-filter]", old).map((field) => field.value);
-      const ticked = all("input:checked", old).map((box) => box.value);
       const order = all("table", old).map((table) => all("th", table.tHead).findIndex((one) => ["ascending", "descending"].includes(one.getAttribute("aria-sort"))));
       const ways = all("table", old).map((table, at) => order[at] >= 0 && table.tHead.rows[0].cells[order[at]].getAttribute("aria-sort"));
       const block = document.importNode(fresh, true);
@@ -359,7 +358,6 @@
       all("input[data-filter]", block).forEach((field, at) => (field.value = chosen[at] || ""));
       all("table", block).forEach((table, at) => order[at] >= 0 && sort(table, order[at], ways[at]));
       all("input[data-filter]", block).forEach(pick);
-      for (const box of all("input[type=checkbox]", block)) box.checked = ticked.includes(box.value);
       if (field) document.getElementById(field)?.focus();
       if (focused) all("a", block).find((link) => link.getAttribute("href") === focused)?.focus();
     }

@@ -1,5 +1,6 @@
 """A server of the page in a thread, and a browser."""
 
+import json
 import os
 import shutil
 import threading
@@ -57,7 +58,7 @@ def hostile_database(hostile_runs, hostile_words):
     """An address, and the id of a candidate: every text of it holds what must not be believed, with a line of 1 MB."""
     from sqlalchemy import update
 
-    from islands.blobs import pack, plain
+    from islands.blobs import pack
     from islands.schema import Candidates, PromptTexts, Rollouts
     from islands.store import Store
 
@@ -69,7 +70,7 @@ def hostile_database(hostile_runs, hostile_words):
         tx.connection.execute(update(Rollouts).values(format_error=hostile_words, text=long))
         tx.connection.execute(update(Candidates).values(error=hostile_words).where(Candidates.c.id == best - 1))
         tx.connection.execute(update(Candidates).values(text=long, feedback=long).where(Candidates.c.id == best))
-        tx.connection.execute(update(PromptTexts).values(base=None, texts=pack(plain([long, long]))))
+        tx.connection.execute(update(PromptTexts).values(base=None, texts=pack(json.dumps([long, long]).encode())))
     return address, best
 
 

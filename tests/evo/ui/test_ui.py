@@ -1,7 +1,6 @@
 """The page of `evo ui` by requests: its content, whom it answers, and that texts of models are never more than text."""
 
 import http.client
-import json
 import re
 import shutil
 import sqlite3
@@ -245,22 +244,7 @@ def test_every_run_is_listed_the_failed_one_with_its_reason(connect, tmp_path, s
     with connect(address) as client:
         shown = client.page("/")
         assert {one["href"] for one in shown.of("a") if "/run/" in one["href"]} == {"/run/first", "/run/second"}
-        assert "no memory" in shown.text and [one["value"] for one in shown.of("input") if "value" in one] == [
-            "second",
-            "first",
-        ]
-        both = client.page("/together?run=second&run=first")
-        assert "second and first" in both.text and "has no run named x" in client.page("/together?run=x", 404).text
-
-
-def test_trainings_below_this_folder_are_listed_and_shown(here, connect):
-    (here / "runs" / "vpo").mkdir(parents=True)
-    config = {"method": "vpo", "policy": "embedded:base", "problems": ["maze:train"], "steps": 2}
-    (here / "runs/vpo/train.json").write_text(json.dumps({"command": "evo train <vpo>", "config": config}))
-    with connect(f"sqlite:///{here}/evo.db") as client:
-        assert "/training/runs/vpo" in {one["href"] for one in client.page("/").of("a")}
-        assert "evo train <vpo>" in client.page("/training/runs/vpo").text
-        assert "there is no training in .." in client.page("/training/..", 404).text
+        assert "no memory" in shown.text
 
 
 def test_a_page_that_did_not_change_is_not_sent_again(client):
