@@ -66,7 +66,7 @@ _VERSIONS_SHOWN = 10
 _FAILED_SHOWN = 10
 
 
-@click.command()
+@click.command("show")
 @click.argument("name", metavar="RUN")
 @click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
 @db_option
@@ -74,7 +74,7 @@ _FAILED_SHOWN = 10
 @click.option("--details", is_flag=True, help="Of a comparison, print also every difference of two arms.")
 @weights_option
 @json_option
-def show(
+def show_command(
     name: str,
     candidate_id: int | None,
     db: str,
@@ -356,14 +356,14 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
     console.print(f"one run: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
 
 
-@click.command()
+@click.command("report")
 @click.argument("name", metavar="RUN")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @weights_option
 @db_option
 @json_option
-def report(name: str, output: str, against: str | None, weights: JudgedWeights, db: str, as_json: bool) -> None:
+def report_command(name: str, output: str, against: str | None, weights: JudgedWeights, db: str, as_json: bool) -> None:
     """Write RUN, a run, a comparison or the folder of a training, finished or running, as one HTML page that needs no
     network."""
     from evo.report.page import write_report, write_training_report  # slow to import
@@ -385,7 +385,7 @@ def report(name: str, output: str, against: str | None, weights: JudgedWeights, 
 _SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 
 
-@click.command()
+@click.command("best")
 @click.argument("name", metavar="RUN")
 @click.option(
     "-o",
@@ -402,7 +402,7 @@ _SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 @named_weights_option
 @db_option
 @json_option
-def best(
+def best_command(
     name: str, output: str | None, held_out: bool, set_size: int | None, weights: JudgedWeights, db: str, as_json: bool
 ) -> None:
     """Print the best answer of each problem of RUN, or write it with -o. A comparison counts as one
