@@ -99,7 +99,7 @@ def build_page(
         verdict_title="" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
         curves=draw_progress(progress, snapshot) if begun else [],
         training=_training(snapshot),
-        arms=_there(*tables) if spread or len(comparison.arms) > 1 else [],
+        arms=_there(*tables),
         problems=problems_table(progress, lambda row: f"#problem-{row + 1}" * (row < len(shown))) if begun else None,
         details=shown,
         sets=_there(*map(set_table, sets[:MOST_CARDS])) if begun else [],
