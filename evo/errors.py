@@ -47,7 +47,7 @@ class UnusableScorer(ScorerFault):
 
 
 class SearchFailed(Exception):
-    """A run could not go on through a fault of ours or of the user's scorer; exit code 1, everything committed."""
+    """A run could not continue through a fault of ours or of the user's scorer; exit code 1, everything committed."""
 
 
 def database_lost(error: Exception) -> SearchFailed:

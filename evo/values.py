@@ -27,12 +27,12 @@ def digits_of(numbers: Iterable[float | None]) -> int:
     return min(max(digits, LEAST_DIGITS), MOST_DIGITS)
 
 
-def write_number(number: float | None, beside: Iterable[float | None] = (), least: int = LEAST_DIGITS) -> str:
-    """54.8, -1234531.2; "-" for none. beside: the numbers that it is read with; least: digits"""
+def write_number(number: float | None, others: Iterable[float | None] = (), least: int = LEAST_DIGITS) -> str:
+    """54.8, -1234531.2; "-" for none. others: the numbers that it is read with; least: digits"""
     if number is None or not math.isfinite(number):
         return "-"
     whole = math.floor(math.log10(abs(number))) + 1 if number else 1  # digits before the point are all shown, if few
-    digits = max(digits_of((number, *beside)), least, whole if whole <= WHOLE_DIGITS else 0)
+    digits = max(digits_of((number, *others)), least, whole if whole <= WHOLE_DIGITS else 0)
     return f"{number + 0.0:.{digits}g}"  # -0.0 is 0
 
 
@@ -41,17 +41,17 @@ def mark(objective: Objective) -> str:
     return ARROW * objective.lower
 
 
-def write_value(value: Value, beside: Iterable[Value] = (), *, arrow: bool = True) -> str:
-    """54.8 ↓, "-" for none. beside: the values that it is read with; arrow: whether one shows that lower is better"""
-    text = write_number(value.number, [one.number for one in beside])
+def write_value(value: Value, others: Iterable[Value] = (), *, arrow: bool = True) -> str:
+    """54.8 ↓, "-" for none. others: the values that it is read with; arrow: whether one shows that lower is better"""
+    text = write_number(value.number, [one.number for one in others])
     return text + ARROW * (arrow and value.measure.lower and value.number is not None)
 
 
-def write_signed(change: float | None, beside: Iterable[float | None] = ()) -> str:
-    """+0.062, -7.93, 0: a change of a value. beside: the values that it is the difference of"""
+def write_signed(change: float | None, others: Iterable[float | None] = ()) -> str:
+    """+0.062, -7.93, 0: a change of a value. others: the values that it is the difference of"""
     if change is None or not math.isfinite(change):
         return "-"
-    largest = max((abs(one) for one in beside if one is not None), default=0.0)
+    largest = max((abs(one) for one in others if one is not None), default=0.0)
     return "0" if abs(change) <= _SAME * largest else f"{change + 0.0:+.3g}"
 
 

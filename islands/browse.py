@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlalchemy import Select, func, literal, select
 
-from islands.groups import read_prompts
-from islands.history import COLUMNS, from_row, read_summaries, summaries, with_groups
+from islands.groups import COLUMNS, from_row, read_prompts, read_summaries, summaries, with_groups
 from islands.runs import Archives, read_archives
 from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, Rollouts
 from islands.store import Store, problem_record
@@ -35,7 +34,7 @@ class CandidateDetail:
 
 
 def candidate(store: Store, candidate_id: int) -> CandidateDetail | None:
-    """One candidate of any run, None where there is none with that id."""
+    """One candidate of any run, None if no candidate has that id."""
     of_group = (PromptGroups.c.iteration, PromptGroups.c.sequence, PolicyVersions.c.version)
     query = _with_versions(select(*COLUMNS, Candidates.c.created, *of_group)).where(Candidates.c.id == candidate_id)
     with store.read() as connection:

@@ -21,7 +21,7 @@ _SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _BUSY_SECONDS = 30
 
 
-def parse_address(address: str) -> URL:
+def parse_url(address: str) -> URL:
     """The URL, `postgresql://` and `postgres://` meaning psycopg, and a path a SQLite database. Raises
     DatabaseUnavailable in one line."""
     plain = "://" not in address and (address.endswith(_SUFFIXES) or Path(address).is_file())
@@ -107,7 +107,7 @@ def _postgresql(url: URL, isolation: IsolationLevel, **options: Any) -> Engine:
 def check_writable(address: str) -> bool:
     """Whether a database is there. Raises DatabaseUnavailable, one line without the password, if it cannot be reached,
     or if it is a file that this user may not write. Nothing is created."""
-    url = parse_address(address)
+    url = parse_url(address)
     if (file := database_file(url)) is not None:
         _check_file(url, file, must_exist=False, read_only=True)
         # the journal is next to the file, so its folder must be writable too

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from evo.config.parse import OPTIONS, parse
+from evo.config.compare import CompareOptions
+from evo.config.parse import OPTIONS, fields_for, parse
 from evo.config.run import FLAGS, RunConfig, ScorerSettings
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
@@ -19,24 +20,18 @@ from problems.registry import shared_sandbox
 from problems.sandbox import set_sandbox_mode
 from problems.sandbox.contract import Mode
 
-Problems = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]
+ProblemSources = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]
 """Addresses (as the command line takes them), problems, or several of either."""
 
-Searched = TypeVar("Searched", bound=RunConfig)
+_Searched = TypeVar("_Searched", bound=RunConfig)
 
-RESUMED = (
-    *("policy", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
-    *("patience", "processes", "report_to"),
-)
-"""Settings that a resume may change."""
-
-NO_PROBLEM = "a problem is an address, or an object of a subclass of problems.Problem; this is neither: {!r}"
-NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), seed_answer= (where it starts), or both"
+_NO_PROBLEM = "a problem is an address, or an object of a subclass of problems.Problem; this is neither: {!r}"
+_NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), seed_answer= (where it starts), or both"
 
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
     """A run's settings by their dotted keys, without those not given; `train="vpo"` is the method."""
-    settings = {name: plain(value) for name, value in given.items() if value is not None}
+    settings = {name: plain_value(value) for name, value in given.items() if value is not None}
     if not isinstance(settings.get("train", {}), dict):
         settings["train.method"] = settings.pop("train")
     within = {FLAGS[name]: settings.pop(name) for name in FLAGS if name in settings}
@@ -45,25 +40,26 @@ def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def resumed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a resume by their dotted keys. Raises BadInput for one that it may not change."""
-    if fixed := given.keys() - set(RESUMED):
-        raise BadInput(f"a resume keeps {min(fixed)}; it may change {', '.join(RESUMED)}")
+    changes = fields_for(CompareOptions, "resume")
+    if fixed := given.keys() - set(changes):
+        raise BadInput(f"a resume keeps {min(fixed)}; it may change {', '.join(changes)}")
     return settings_of_run(given)
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value as settings take it: paths as text, numpy's numbers as Python's, mappings and sequences copied."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): plain_value(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(part) for part in value]
+        return [plain_value(part) for part in value]
     if isinstance(value, str | int | float | bool):
         return value
     return value.item() if hasattr(value, "item") else value
 
 
-def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]:
+def split_problems(problems: ProblemSources | None) -> tuple[list[str], list[Problem]]:
     """(addresses, the problems given as objects; the name of each is among the addresses)."""
     if problems is None:
         return [], []
@@ -73,11 +69,11 @@ def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]
         return [problems.name], [problems]
     if not isinstance(problems, Iterable):
         hint = f"; a scoring function is given as score={name_of(problems)}" if callable(problems) else ""
-        raise TypeError(NO_PROBLEM.format(problems) + hint)
+        raise TypeError(_NO_PROBLEM.format(problems) + hint)
     addresses, objects = [], []
     for given in problems:
         if not isinstance(given, str | os.PathLike | Problem):
-            raise TypeError(NO_PROBLEM.format(given))
+            raise TypeError(_NO_PROBLEM.format(given))
         objects += [given] if isinstance(given, Problem) else []
         addresses.append(given.name if isinstance(given, Problem) else os.fspath(given))
     return addresses, objects
@@ -123,17 +119,19 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-Score = Callable[[Any], Any]
+ScoreFunction = Callable[[Any], Any]
 """An answer -> a number, a mapping of names to numbers, or a problems.Score (problems.custom.scorer_file)."""
 
 
-def take_scorer(function: str, score: Score | None, given: dict[str, Any]) -> tuple[Score | None, dict[str, Any]]:
+def take_scorer(
+    function: str, score: ScoreFunction | None, given: dict[str, Any]
+) -> tuple[ScoreFunction | None, dict[str, Any]]:
     """(the scoring function, its declarations, taken out of `given` and checked); (None, {}) without one. Raises
     BadInput."""
     own = set(ScorerSettings.model_fields)
     if score is None or isinstance(given.get("weights"), str):
         own.discard("weights")  # those of the search then
-    taken = {name: plain(given.pop(name)) for name in list(given) if name in own}
+    taken = {name: plain_value(given.pop(name)) for name in list(given) if name in own}
     for name in given.keys() - {"weights"}:  # another setting of the run looks like none of these
         if hint := did_you_mean(name, ScorerSettings.model_fields, most=1, like=NEAR):
             raise BadInput(f"{OPTIONS}: unknown key {name}{hint}")
@@ -143,11 +141,11 @@ def take_scorer(function: str, score: Score | None, given: dict[str, Any]) -> tu
             raise BadInput(f"evo.{function}: {', '.join(sorted(named))} describes a scoring function: give score=")
         return None, {}
     if function != "Search" and not named.keys() & {"statement", "seed_answer"}:
-        raise BadInput(NO_TASK.format(function))
+        raise BadInput(_NO_TASK.format(function))
     return score, parse(ScorerSettings, named, OPTIONS).model_dump(exclude_unset=True)
 
 
-def add_function(config: Searched, score: Score, declared: Mapping[str, Any]) -> tuple[Searched, Problem]:
+def add_function(config: _Searched, score: ScoreFunction, declared: Mapping[str, Any]) -> tuple[_Searched, Problem]:
     """(the settings of a search of the function, the function as a problem). Raises as open_function does."""
     if config.problems:
         raise BadInput("give an address or score=, not both")
@@ -156,7 +154,7 @@ def add_function(config: Searched, score: Score, declared: Mapping[str, Any]) ->
     return parse(type(config), values, OPTIONS), problem
 
 
-def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> Problem:
+def open_function(score: ScoreFunction, declared: Mapping[str, Any], sandbox: Mode) -> Problem:
     """The function as a problem. Raises BadAddress, or ScorerFault if it cannot score its seed answer."""
     set_sandbox_mode(sandbox)
     # complete, with defaults: a run keeps the complete settings, and the fingerprint must be the same
@@ -167,7 +165,7 @@ def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> P
     return problem
 
 
-def reopen_function(score: Score | None, run: RunRecord, resume: str) -> list[Problem]:
+def reopen_function(score: ScoreFunction | None, run: RunRecord, resume: str) -> list[Problem]:
     """The function of a stored run, under the name that it had there; nothing for a run without one. Raises BadInput
     if the run has one and none is given, or the reverse. resume: the name for messages"""
     name = next((address for address in run.config["problems"] if str(address).startswith(f"{KIND}:")), None)

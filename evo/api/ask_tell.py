@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.api.arguments import (
-    Problems,
-    Score,
+    ProblemSources,
+    ScoreFunction,
     call_text,
     check_run_name,
     database,
@@ -31,15 +31,14 @@ from evo.api.run import configure
 from evo.errors import BadInput
 from evo.runs.finish import end_run
 from evo.runs.preflight import ASK_TELL, check_new_run
-from evo.runs.resume import plan_resume, relaunch
-from evo.runs.start import OpenRun, launch
+from evo.runs.resume import plan_resume, resume_run
+from evo.runs.start import OpenRun, start_run
 from evo.search.iteration import Iteration
 from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPT
 from islands.types import Candidate, Placement
 from problems import temp_dirs
-from problems.contract import Problem, ScorerFault, clip, finite
-from problems.contract import Score as ProblemScore
+from problems.contract import Problem, Score, ScorerFault, clip, finite
 from problems.objectives import score_values
 from problems.registry import given
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
@@ -50,10 +49,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-T = TypeVar("T")
-GivenScore = float | Mapping[str, float] | ProblemScore
+_T = TypeVar("_T")
+GivenScore = float | Mapping[str, float] | Score
 """An answer's score from the caller: the fitness, values by the names of the objectives, or a problems.Score."""
-NOTHING = np.empty(0, np.int32)
+_NOTHING = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class TellResult:
 
     fitness: float | None
     improved: bool
-    scores: tuple[ProblemScore, ...]
+    scores: tuple[Score, ...]
     candidates: tuple[int, ...]
     new: tuple[bool, ...]
 
@@ -132,7 +131,7 @@ class Session:
         launched.core.replay(lambda: False)
         return launched
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """The work's result, from any thread but the loop's."""
         if self._loop.is_closed():
             work.close()
@@ -144,8 +143,8 @@ class Session:
             future.cancel()
             raise
 
-    def on_loop(self, work: Callable[[], T]) -> T:
-        async def call() -> T:
+    def on_loop(self, work: Callable[[], _T]) -> _T:
+        async def call() -> _T:
             return work()
 
         return self.run(call())
@@ -277,10 +276,10 @@ class Session:
             temp_dirs.release(self._folder)
 
 
-def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
+def score_of(problem: Problem, given_score: GivenScore) -> Score:
     """A score from the caller as a problems.Score, under the weights of the search if it has any. Raises ValueError if
     the problem cannot derive a fitness."""
-    if isinstance(given_score, ProblemScore):
+    if isinstance(given_score, Score):
         return weigh_score(problem, given_score)
     if isinstance(given_score, Mapping):
         values = {str(name): _number(value) for name, value in given_score.items()}
@@ -290,9 +289,7 @@ def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
         if missing := [name for name in problem.objectives if name not in values]:
             raise ValueError(f"{problem.name}: a score without {', '.join(missing)}")
         rewards, own = score_values(problem.objectives, problem.metrics, values)
-        return weigh_score(
-            problem, ProblemScore(rewards, values.get("fitness", sum(rewards) / len(rewards)), values=own)
-        )
+        return weigh_score(problem, Score(rewards, values.get("fitness", sum(rewards) / len(rewards)), values=own))
     if len(problem.objectives) != 1:
         raise ValueError(
             f"{problem.name} has the objectives {', '.join(problem.objectives)}: give a mapping or a problems.Score"
@@ -322,7 +319,7 @@ def external_resources() -> Resources:
 
 
 def _rollout(text: str) -> Rollout:
-    return Rollout(text, NOTHING, NOTHING.astype(np.float32), NOTHING)
+    return Rollout(text, _NOTHING, _NOTHING.astype(np.float32), _NOTHING)
 
 
 def _result(group: ScoredGroup, placements: Sequence[Placement]) -> TellResult:
@@ -337,10 +334,10 @@ def _result(group: ScoredGroup, placements: Sequence[Placement]) -> TellResult:
     )
 
 
-Answers = str | Sequence[str]
+_Answers = str | Sequence[str]
 """The answers to one prompt: one, or several."""
-MOST_AHEAD = 100_000
-NOT_REPORTED = "evo.Search reports to no tracker: leave out report_to, which is for evo.run"
+_MOST_AHEAD = 100_000
+_NOT_REPORTED = "evo.Search reports to no tracker: leave out report_to, which is for evo.run"
 """Prompts that may be asked and not yet told."""
 
 
@@ -374,23 +371,23 @@ class Search:
 
     def __init__(
         self,
-        address: Problems | None = None,
+        address: ProblemSources | None = None,
         *,
-        score: Score | None = None,
+        score: ScoreFunction | None = None,
         name: str | None = None,
         db: str | None = None,
         config: str | None = None,
         **settings: Any,
     ) -> None:
         check_run_name(name, optional=True)
-        fixed = {"policy": ASK_TELL, "lag": MOST_AHEAD, "rollouts": 1}
+        fixed = {"policy": ASK_TELL, "lag": _MOST_AHEAD, "rollouts": 1}
         if clash := settings.keys() & {*fixed, "train"}:
             raise BadInput(f"evo.Search takes no {min(clash)}: its answers are yours")
         command = call_text("Search", address, score=score, config=config, **settings)
         values = {"answers": 1, **settings, **fixed}
         loaded, objects = configure("Search", address, score, config, values)
         if loaded.report_to:
-            raise BadInput(NOT_REPORTED)
+            raise BadInput(_NOT_REPORTED)
         folder = temp_dirs.make("search") if db is None and name is None else None
         stored = database(db) if folder is None else f"sqlite:///{folder}/evo.db"
         resources = external_resources()
@@ -398,7 +395,7 @@ class Search:
             with given(objects):
                 check_new_run(loaded, resources, stored, name)
                 self._start(
-                    lambda: launch(loaded, db=stored, name=name, command=command, resources=resources),
+                    lambda: start_run(loaded, db=stored, name=name, command=command, resources=resources),
                     resources,
                     folder,
                 )
@@ -413,7 +410,7 @@ class Search:
         name: str,
         *,
         db: str | None = None,
-        score: Score | None = None,
+        score: ScoreFunction | None = None,
         problems: Problem | Sequence[Problem] | None = None,
         accept_change: bool = False,
         **budgets: Any,
@@ -436,7 +433,7 @@ class Search:
         check_run_name(name)
         db = database(db)
         if "report_to" in budgets:
-            raise BadInput(NOT_REPORTED)
+            raise BadInput(_NOT_REPORTED)
         plan = plan_resume(name, db, resumed_settings(budgets), accept_change=accept_change)
         policy = plan.runs[0].config["policy"]
         if policy != ASK_TELL:
@@ -444,7 +441,7 @@ class Search:
         objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
         search, resources = cls.__new__(cls), external_resources()
         with given(objects):
-            search._start(lambda: relaunch(name, db=db, changes=plan.changes, shared=resources), resources)
+            search._start(lambda: resume_run(name, db=db, changes=plan.changes, shared=resources), resources)
         return search
 
     def _start(
@@ -482,7 +479,7 @@ class Search:
     def tell(
         self,
         prompts: Sequence[SearchPrompt],
-        answers: Sequence[Answers],
+        answers: Sequence[_Answers],
         scores: Sequence[GivenScore | Sequence[GivenScore]] | None = None,
         *,
         operator: str = ASK_TELL,

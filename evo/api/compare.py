@@ -7,36 +7,34 @@ from os import PathLike
 from typing import Any
 
 from evo.api.arguments import (
-    Problems,
-    Score,
+    ProblemSources,
+    ScoreFunction,
     add_function,
     call_text,
     check_by_name,
     check_run_name,
     database,
-    plain,
+    plain_value,
     settings_of_run,
     split_problems,
     take_scorer,
 )
-from evo.api.display import Bar, Display
-from evo.api.drive import Driver, plan_comparison, run_comparison
+from evo.api.drive import new_comparison, plan_comparison, python_driver
 from evo.api.results import ComparisonResult
 from evo.api.run import NO_PROBLEM, comparison_result_of
-from evo.config.compare import load_comparison as load_settings
-from evo.config.run import name_in_trackers
+from evo.config.compare import read_comparison
 from evo.errors import BadInput
 from problems.registry import given
 
-Arm = str | PathLike[str] | Mapping[str, Any]
+_Arm = str | PathLike[str] | Mapping[str, Any]
 """A policy's address, or a mapping with `policy` and settings of this arm."""
 
 
 def compare(
-    address: Problems | None = None,
+    address: ProblemSources | None = None,
     *,
-    arms: Mapping[str, Arm] | None = None,
-    score: Score | None = None,
+    arms: Mapping[str, _Arm] | None = None,
+    score: ScoreFunction | None = None,
     name: str | None = None,
     db: str | None = None,
     config: str | None = None,
@@ -86,17 +84,21 @@ def compare(
     score, declared = take_scorer("compare", score, settings)
     if not isinstance(arms, Mapping | None):
         raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
-    named = arms and {str(arm): plain(of if isinstance(of, Mapping) else {"policy": of}) for arm, of in arms.items()}
-    planned = load_settings(plain(config), {**settings_of_run(settings), "arms": named, "problems": addresses or None})
+    named = arms and {
+        str(arm): plain_value(of if isinstance(of, Mapping) else {"policy": of}) for arm, of in arms.items()
+    }
+    options = read_comparison(
+        plain_value(config), {**settings_of_run(settings), "arms": named, "problems": addresses or None}
+    )
     if score is not None:
-        planned, problem = add_function(planned, score, declared)
+        options, problem = add_function(options, score, declared)
         objects = [problem]
-    db, processes, planned = database(db), planned.processes, name_in_trackers(planned, name)
-    if objects and (processes or 1) > 1:
+    db, processes = database(db), 1 if objects else options.processes
+    if objects and (options.processes or 1) > 1:
         raise BadInput("problems that are objects of this process are searched in it: leave out processes=")
     with given(objects):
-        begin, configs = plan_comparison(planned, db, name, command)
+        plan = plan_comparison(options, db, name, command)
         check_by_name(objects, ray)
-        driver = Driver(Bar() if progress else Display()).track(planned.report_to, planned.tracked_as)
-        outcome = run_comparison(begin, configs, driver, db, processes=1 if objects else processes, ray=ray)
-    return comparison_result_of(outcome, db, planned.against)
+        driver = python_driver(progress)
+        outcome = driver.drive(new_comparison(plan, driver, db, processes=processes, ray=ray))
+    return comparison_result_of(outcome, db, options.against)

@@ -8,32 +8,33 @@ import asyncio
 import contextlib
 import logging
 import signal
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evo.api.display import Display
+from evo.api.display import Bar, Display
 from evo.config.compare import CompareOptions
 from evo.config.parse import parse
-from evo.config.run import RunConfig
+from evo.config.run import RunConfig, name_in_trackers
 from evo.runs.finish import Ended, SearchOutcome, read_ended, run_to_end
 from evo.runs.preflight import check_new_comparison
-from evo.runs.start import UNCHANGED, Changes, OpenRun
+from evo.runs.start import UNCHANGED, Changes, OpenRun, start_run
+from evo.search.resources import Resources
 from evo.search.stop import FINISHING, Stop
+from evo.signals import ENDS, handling
 from islands.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
-    from evo.comparison.workers import SeedBatch
     from evo.progress.model import Progress
     from evo.progress.snapshot import Snapshot
     from evo.report.trackers import Tracking
     from evo.runs.resume import Resumption
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -49,10 +50,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Driver:
-    """Runs work to its end, once, and is what the work reports to.
-
-    A command works in the main thread. For a Python caller a thread works, since a notebook's cell is inside an event
-    loop already, which asyncio.run refuses.
+    """Runs work to its end, once, and is what the work reports to. It works in the caller's thread, or in one of its
+    own where an event loop runs already, as in a notebook's cell.
 
     name: of the stored run, once there is one
     tracking: the experiment trackers that it reports to
@@ -63,16 +62,16 @@ class Driver:
         self,
         display: Display,
         *,
-        foreground: bool = False,
+        command: bool = False,
         after: str = "{0}: interrupted with everything committed; evo.resume({0!r}) continues it",
         before: str = "interrupted before anything was stored",
     ) -> None:
-        """foreground: work in this thread, obey TERM and the end of the terminal too, and give the result of work that
-        was interrupted and ended by itself
+        """command: obey TERM and the end of the terminal too, and give the result of work that was interrupted and
+        ended by itself
 
         after, before: what to report of an interrupt: after something was stored, by its name, and before that
         """
-        self.display, self._foreground = display, foreground
+        self.display, self._command = display, command
         self._after, self._before = after, before
         self.name: str | None = None
         self.tracking: Tracking | None = None
@@ -81,41 +80,28 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
 
-    def drive(self, work: Callable[[Driver], Coroutine[Any, Any, T]]) -> T:
+    def drive(self, work: Callable[[Driver], Coroutine[Any, Any, _T]]) -> _T:
         """The result of the work. Raises its errors; Interrupted after a Ctrl-C, once it has ended."""
-        results: list[T] = []
-        errors: list[BaseException] = []
-
-        async def main() -> None:
-            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-            if self.interrupts:  # before there was an event loop
-                raise asyncio.CancelledError
-            results.append(await work(self))
-
-        def run() -> None:
+        if asyncio._get_running_loop() is not None:
+            with handling(self._press, signal.SIGINT), ThreadPoolExecutor(1, "evo") as thread:
+                return thread.submit(copy_context().run, self.drive, work).result()
+        signals = ENDS if self._command else ENDS[:1]
+        with self.tracking or contextlib.nullcontext(), handling(self._press, *signals), self.display:
             try:
-                asyncio.run(main())
-            except asyncio.CancelledError:
-                pass
-            except BaseException as error:  # raised in the caller's thread
-                errors.append(error)
+                with asyncio.Runner() as runner:
+                    self._loop = runner.get_loop()
+                    self._task = self._loop.create_task(work(self))
+                    if self.interrupts:  # before there was an event loop
+                        self._task.cancel()
+                    result: _T = self._loop.run_until_complete(self._task)
+            except (asyncio.CancelledError, KeyboardInterrupt):
+                raise self._interrupted() from None
+        if self.interrupts and not self._command:
+            raise self._interrupted()
+        return result
 
-        with self.tracking or contextlib.nullcontext(), self._handling_signals(), self.display:
-            if self._foreground:
-                run()
-            else:
-                thread = threading.Thread(target=copy_context().run, args=(run,), name="evo", daemon=True)
-                thread.start()
-                while thread.is_alive():
-                    try:
-                        thread.join(0.2)
-                    except KeyboardInterrupt:  # of a handler that is not ours, as in a debugger
-                        self._press()
-        if errors:
-            raise errors[0]
-        if not results or (self.interrupts and not self._foreground):
-            raise Interrupted(self._before if self.name is None else self._after.format(self.name), self.name)
-        return results[0]
+    def _interrupted(self) -> Interrupted:
+        return Interrupted(self._before if self.name is None else self._after.format(self.name), self.name)
 
     def track(self, names: Sequence[str], key: str) -> Driver:
         """Report the work to trackers, as Tracking takes them; none if there are no names."""
@@ -180,30 +166,12 @@ class Driver:
             for progress in opened:
                 progress.store.close()
 
-    @contextlib.contextmanager
-    def _handling_signals(self) -> Iterator[None]:
-        """Ctrl-C comes to `_press`, if this is the main thread: no other may set a handler."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        numbers = [signal.SIGINT]
-        if self._foreground:
-            ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as under nohup
-            numbers += [signal.SIGTERM] if ignored else [signal.SIGTERM, signal.SIGHUP]
-        before = {number: signal.signal(number, lambda number, _: self._press(number)) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler or signal.SIG_DFL)
-
     def _press(self, number: int = signal.SIGINT) -> None:
-        """One Ctrl-C, in the caller's thread. The end of a terminal is never the second one: several processes may
-        send it."""
+        """One Ctrl-C. The end of a terminal is never the second one: several processes may send it."""
         if self.interrupts and number == signal.SIGHUP:
             return
         self.interrupts += 1
-        if self.interrupts > 1 and self._foreground and self.name is None:
+        if self.interrupts > 1 and self.name is None:
             raise KeyboardInterrupt  # what loads in this thread cannot be cancelled
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # closed, as the work has just ended
@@ -217,6 +185,11 @@ class Driver:
             self.display.stopping()
         elif self._task is not None and (count > 1 or self.name is None):  # else it is ending already
             self._task.cancel()
+
+
+def python_driver(progress: bool, **words: str) -> Driver:
+    """That of a Python function. progress: whether it shows a bar; words: on an interrupt, as Driver takes them"""
+    return Driver(Bar() if progress else Display(), **words)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -237,90 +210,102 @@ class ComparisonOutcome:
         return tuple(dict.fromkeys(fault for run in self.ended for fault in run.faults))
 
 
-def run_search(prepare: Callable[[], Coroutine[Any, Any, OpenRun]], driver: Driver, db: str) -> SearchOutcome:
-
-    async def work(driver: Driver) -> SearchOutcome:
-        run = await prepare()
-        try:
-            async with driver.showing(db, run.run.name):
-                with driver.interruptible(run.interrupt):
-                    return await run_to_end(run)
-        finally:
-            await run.close()
-
-    return driver.drive(work)
+Work = Callable[[Driver], Coroutine[Any, Any, _T]]
+"""What a driver drives."""
 
 
-def plan_comparison(
-    config: CompareOptions, db: str, name: str | None, command: str
-) -> tuple[Callable[[], tuple[str, list[list[str]]]], list[RunConfig]]:
-    """(what stores the runs of a new comparison, their configurations). Raises BadInput before anything is stored."""
-    from evo.comparison.plan import planned_runs, store_plan
+def new_search(
+    config: RunConfig, driver: Driver, db: str, name: str | None, command: str, resources: Resources
+) -> Work[SearchOutcome]:
+    """A new run, for the driver. resources: those with which check_new_run accepted the configuration"""
+    config = name_in_trackers(config, name)
+    driver.track(config.report_to, config.tracked_as)
+    return partial(run_search, partial(start_run, config, db=db, name=name, command=command, resources=resources), db)
 
-    runs = planned_runs(config)
+
+async def run_search(opening: Callable[[], Coroutine[Any, Any, OpenRun]], db: str, driver: Driver) -> SearchOutcome:
+    """Search a run to its end. opening: starts or resumes it"""
+    run = await opening()
+    try:
+        async with driver.showing(db, run.run.name):
+            with driver.interruptible(run.search.interrupt):
+                return await run_to_end(run)
+    finally:
+        await run.close()
+
+
+@dataclass(frozen=True)
+class ComparisonPlan:
+    """A comparison that is ready to be searched.
+
+    configs: of its runs that have anything left to do
+    start: stores it if it is new, and gives its name and the runs to search in seed batches
+    """
+
+    configs: Sequence[RunConfig]
+    start: Callable[[], tuple[str, list[list[str]]]]
+    against: str | None = None
+    changes: Changes = UNCHANGED
+
+
+def plan_comparison(options: CompareOptions, db: str, name: str | None, command: str) -> ComparisonPlan:
+    """Raises BadInput before anything is stored."""
+    from evo.comparison.plan import planned_runs, start_comparison
+
+    runs = planned_runs(name_in_trackers(options, name))
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     check_new_comparison(configs, db, name)
-    return partial(store_plan, db, name, runs, command), configs
+    return ComparisonPlan(configs, partial(start_comparison, db, name, runs, command), options.against)
 
 
-def run_comparison(
-    begin: Callable[[], tuple[str, Sequence[SeedBatch]]],
-    configs: Sequence[RunConfig],
-    driver: Driver,
-    db: str,
-    *,
-    processes: int | None = None,
-    against: str | None = None,
-    changes: Changes = UNCHANGED,
-    ray: str | None = None,
+def new_comparison(
+    plan: ComparisonPlan, driver: Driver, db: str, *, processes: int | None = None, ray: str | None = None
+) -> Work[ComparisonOutcome]:
+    """A planned comparison, for the driver. processes: how many search side by side; None lets the policies decide"""
+    driver.track(plan.configs[0].report_to, plan.configs[0].tracked_as)
+    return partial(search_comparison, plan, db, processes, ray)
+
+
+async def search_comparison(
+    plan: ComparisonPlan, db: str, processes: int | None, ray: str | None, driver: Driver
 ) -> ComparisonOutcome:
-    """Load the resources of the runs' configurations, then begin and search all seed batches. Wrong input is found
-    before `begin` is called, and everything committed stays.
-
-    processes: how many search side by side; None lets the policies decide
-    """
+    """Load the resources of the runs' configurations, then start and search all seed batches. Wrong input is found
+    before anything is stored, and everything committed stays."""
     from evo.cluster import open_runner
     from evo.comparison.workers import runner_for  # worker processes: a single search does without
 
-    runner = runner_for(configs, processes) if ray is None else open_runner(ray, db)
-
-    async def work(driver: Driver) -> ComparisonOutcome:
-        cancelled = False
-        try:
-            with driver.interruptible(runner.interrupt):
-                await runner.prepare(configs)
-                if runner.stopping:
-                    raise asyncio.CancelledError
-                name, batches = begin()
-                async with driver.showing(db, name, against):
-                    try:
-                        await runner.search(db, batches, changes)
-                    except asyncio.CancelledError:
-                        cancelled = True
-        finally:
-            await runner.close()
-        ended = read_ended(db, [run for batch in batches for run in batch])
-        interrupted = cancelled or bool(runner.stopping) or any(run.outcome == "interrupted" for run in ended)
-        return ComparisonOutcome(name, ended, interrupted)
-
-    return driver.drive(work)
+    runner, cancelled = runner_for(plan.configs, processes) if ray is None else open_runner(ray, db), False
+    try:
+        with driver.interruptible(runner.interrupt):
+            await runner.prepare(plan.configs)
+            if runner.stopping:
+                raise asyncio.CancelledError
+            name, batches = plan.start()
+            async with driver.showing(db, name, plan.against):
+                try:
+                    await runner.search(db, batches, plan.changes)
+                except asyncio.CancelledError:
+                    cancelled = True
+    finally:
+        await runner.close()
+    ended = read_ended(db, [run for batch in batches for run in batch])
+    interrupted = cancelled or bool(runner.stopping) or any(run.outcome == "interrupted" for run in ended)
+    return ComparisonOutcome(name, ended, interrupted)
 
 
-def resume_stored(
+def resumed_search(
     plan: Resumption, driver: Driver, db: str, *, processes: int | None = None, ray: str | None = None
-) -> SearchOutcome | ComparisonOutcome:
-    """Continue a stored run, or the runs of a comparison that have anything left to do."""
-    from evo.runs.resume import config_of, relaunch
+) -> Work[SearchOutcome | ComparisonOutcome]:
+    """A stored run, or the runs of a comparison that have anything left to do, for the driver."""
+    from evo.runs.resume import config_of, resume_run
 
     first = config_of(plan.runs[0], plan.changes)
     driver.track(first.report_to, first.tracked_as)
     if not plan.is_comparison:
-        return run_search(lambda: relaunch(plan.name, db=db, changes=plan.changes), driver, db)
+        return partial(run_search, partial(resume_run, plan.name, db=db, changes=plan.changes), db)
     from evo.comparison.plan import seed_batches
 
     configs = plan.configs()
     batches = seed_batches([(run.name, run.seed) for run in plan.runs if run.name in configs])
-    return run_comparison(
-        lambda: (plan.name, batches), list(configs.values()), driver, db, processes=processes, changes=plan.changes,
-        ray=ray,
-    )  # fmt: skip
+    comparison = ComparisonPlan(list(configs.values()), lambda: (plan.name, batches), changes=plan.changes)
+    return partial(search_comparison, comparison, db, processes, ray)

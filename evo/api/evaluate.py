@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain, split_problems
-from evo.api.display import Bar, Display, Steps
-from evo.api.drive import Driver
+from evo.api.arguments import ProblemSources, call_text, plain_value, split_problems
+from evo.api.display import Steps
+from evo.api.drive import Driver, python_driver
 from evo.api.results import ScorerWarning, data_frame
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
@@ -59,7 +59,7 @@ class EvaluateResult(Mapping[str, float | None]):
 
 
 def evaluate(
-    address: Problems,
+    address: ProblemSources,
     *,
     output: str | None = None,
     progress: bool = True,
@@ -88,13 +88,12 @@ def evaluate(
         evo.evaluate("maze:test", policy="embedded:vpo", limit=50, seeds=3, output="vpo.json")["solve@30"]
     """
     addresses, objects = split_problems(address)
-    values = {name: plain(value) for name, value in settings.items() if value is not None}
+    values = {name: plain_value(value) for name, value in settings.items() if value is not None}
     command = call_text("evaluate", address, output=output, **settings)
-    display = Bar() if progress else Display()
+    driver = python_driver(progress, before="interrupted; nothing was written")
     with given(objects):
-        record = evaluate_shown(
-            parse(EvaluateConfig, {**values, "problems": addresses}, OPTIONS), plain(output), command, display
-        )
+        config = parse(EvaluateConfig, {**values, "problems": addresses}, OPTIONS)
+        record = evaluate_policy(driver, config, plain_value(output), command)
     for name, reason in record["faults"].items():
         warnings.warn(f"{name} is left out: {' '.join(reason.split())}", ScorerWarning, stacklevel=2)
     metrics = {name: record[name] for name in record["per_seed"][0] if name != "seed"}
@@ -104,14 +103,12 @@ def evaluate(
     return EvaluateResult(record["policy"], metrics, intervals, per_problem, record, lines)
 
 
-def evaluate_shown(
-    settings: EvaluateConfig, output: str | None, command: str, display: Display, *, foreground: bool = False
-) -> dict[str, Any]:
-    """Evaluate, as run_evaluation does. Raises Interrupted."""
+def evaluate_policy(driver: Driver, settings: EvaluateConfig, output: str | None, command: str) -> dict[str, Any]:
+    """The record of an evaluation, as run_evaluation gives it. Raises Interrupted."""
 
-    async def work(_: Driver) -> dict[str, Any]:
+    async def work(driver: Driver) -> dict[str, Any]:
         return await run_evaluation(
-            settings, output, command, lambda title, done, of: display.update(Steps(title, done, of, "problems"))
+            settings, output, command, lambda title, done, of: driver.display.update(Steps(title, done, of, "problems"))
         )
 
-    return Driver(display, foreground=foreground, before="interrupted; nothing was written").drive(work)
+    return driver.drive(work)

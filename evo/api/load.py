@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-from evo.api.arguments import Problems, plain, split_problems
+from evo.api.arguments import ProblemSources, plain_value, split_problems
 from evo.search.resources import problems_at
 from problems.contract import Problem
 from problems.registry import given
@@ -32,10 +32,12 @@ def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
     """
     if not isinstance(address, str | PathLike):
         raise TypeError(f'a policy is named by its address, as in "embedded:vpo", not {address!r}')
-    return load(plain(address), **{name: plain(value) for name, value in settings.items() if value is not None})
+    return load(
+        plain_value(address), **{name: plain_value(value) for name, value in settings.items() if value is not None}
+    )
 
 
-def load_problems(address: Problems, *, limit: int | None = None) -> list[Problem]:
+def load_problems(address: ProblemSources, *, limit: int | None = None) -> list[Problem]:
     """The problems that addresses name, each once, in order.
 
     Args:

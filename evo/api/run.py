@@ -7,29 +7,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from evo.api.arguments import (
-    Problems,
-    Score,
+    ProblemSources,
+    ScoreFunction,
     add_function,
     call_text,
     check_by_name,
     check_run_name,
     database,
-    plain,
+    plain_value,
     reopen_function,
     resumed_settings,
     settings_of_run,
     split_problems,
     take_scorer,
 )
-from evo.api.display import Bar, Display
-from evo.api.drive import ComparisonOutcome, Driver, resume_stored, run_search
+from evo.api.drive import ComparisonOutcome, new_search, python_driver, resumed_search
 from evo.api.results import ComparisonResult, RunResult, ScorerWarning, load_comparison, load_run
-from evo.config.run import RunConfig, load_config, name_in_trackers
+from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run
 from evo.runs.resume import plan_resume
-from evo.runs.start import launch
 from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault
 from problems.registry import given
@@ -39,9 +37,9 @@ NO_PROBLEM = 'evo.{}: no problem named; give an address, as in "maze:hard", a pr
 
 
 def run(
-    address: Problems | None = None,
+    address: ProblemSources | None = None,
     *,
-    score: Score | None = None,
+    score: ScoreFunction | None = None,
     name: str | None = None,
     db: str | None = None,
     config: str | RunConfig | None = None,
@@ -92,29 +90,25 @@ def run(
     check_run_name(name, optional=True)
     command = call_text("run", address, score=score, config=config, **settings)
     loaded, objects = configure("run", address, score, config, settings)
-    loaded = name_in_trackers(loaded, name)
     db, resources = database(db), Resources()
     with given(objects):
         check_new_run(loaded, resources, db, name)
-        outcome = run_search(
-            lambda: launch(loaded, db=db, name=name, command=command, resources=resources),
-            Driver(Bar() if progress else Display()).track(loaded.report_to, loaded.tracked_as),
-            db,
-        )
-        return result_of(outcome, db)
+        driver = python_driver(progress)
+        outcome = driver.drive(new_search(loaded, driver, db, name, command, resources))
+    return result_of(outcome, db)
 
 
 def configure(
     function: str,
-    address: Problems | None,
-    score: Score | None,
+    address: ProblemSources | None,
+    score: ScoreFunction | None,
     config: str | RunConfig | None,
     settings: dict[str, Any],
 ) -> tuple[RunConfig, list[Problem]]:
     """A run's configuration, and the problems among those given that are objects. Raises as `evo.run` does."""
     addresses, objects = split_problems(address)
     scored_by, declared = take_scorer(function, score, settings)
-    loaded = load_config(plain(config), {**settings_of_run(settings), "problems": addresses or None})
+    loaded = load_config(plain_value(config), {**settings_of_run(settings), "problems": addresses or None})
     if scored_by is None:
         if not loaded.problems:
             raise BadInput(NO_PROBLEM.format(function))
@@ -131,7 +125,7 @@ def configure(
 def resume(
     name: str,
     *,
-    score: Score | None = None,
+    score: ScoreFunction | None = None,
     problems: Problem | Sequence[Problem] | None = None,
     accept_change: bool = False,
     db: str | None = None,
@@ -169,8 +163,8 @@ def resume(
     objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
     check_by_name(objects, ray)
     with given(objects):
-        driver = Driver(Bar() if progress else Display())
-        outcome = resume_stored(plan, driver, db, processes=1 if objects else processes, ray=ray)
+        driver, processes = python_driver(progress), 1 if objects else processes
+        outcome = driver.drive(resumed_search(plan, driver, db, processes=processes, ray=ray))
     return result_of(outcome, db) if isinstance(outcome, SearchOutcome) else comparison_result_of(outcome, db)
 
 

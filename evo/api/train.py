@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain, split_problems
-from evo.api.display import Bar, Display, Steps
-from evo.api.drive import Driver
+from evo.api.arguments import ProblemSources, call_text, plain_value, split_problems
+from evo.api.display import Steps
+from evo.api.drive import Driver, python_driver
 from evo.api.results import data_frame
 from evo.config.parse import parse
-from evo.config.run import complete_trainer
 from evo.config.trackers import check_trackers, tracker_name
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
@@ -75,7 +74,7 @@ class TrainResult:
 
 def train(
     method: str | None = None,
-    address: Problems | None = None,
+    address: ProblemSources | None = None,
     *,
     output: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -111,60 +110,46 @@ def train(
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
     """
     addresses, objects = split_problems(address)
-    named = {name: plain(value) for name, value in settings.items() if value is not None}
+    named = {name: plain_value(value) for name, value in settings.items() if value is not None}
     command = call_text("train", method, address, output=output, resume=resume, config=config, **settings)
+    driver = python_driver(progress, after="{0}: interrupted; evo.train(resume={0!r}) continues it")
     with given(objects):
-        folder, begin, report = prepare_training(
-            command, named, method, addresses, output=plain(output), resume=plain(resume), config=plain(config)
-        )
-        display = Bar() if progress else Display()
-        driver = Driver(display, after="{0}: interrupted; evo.train(resume={0!r}) continues it")
-        training, stop = run_training(folder, begin, report(driver))
+        training, stop = run_training(
+            driver, command, named, method, addresses, plain_value(output), plain_value(resume), plain_value(config)
+        )  # fmt: skip
     summary = summarize_training(training, stop)
     figures = {name: summary[name] for name in TrainResult.__dataclass_fields__ if name in summary}
     return TrainResult(**figures, log=list(training.directory.lines))
 
 
-def prepare_training(
-    command: str, named: dict[str, Any], method: str | None, problems: Sequence[str],
-    *, output: str | None, resume: str | None, config: str | None,
-) -> tuple[str, Callable[[], Training], Callable[[Driver], Driver]]:  # fmt: skip
-    """(the directory, what opens the training, what adds its trackers to a driver), new or continued. Raises
-    BadInput."""
+def run_training(
+    driver: Driver, command: str, named: dict[str, Any], method: str | None, problems: Sequence[str],
+    output: str | None, resume: str | None, config: str | None,
+) -> tuple[Training, Stop]:  # fmt: skip
+    """Train to the end or to an interrupt, from the start or from where the directory is. Returns the training, and why
+    it ended. Raises BadInput before torch is loaded."""
     if resume is not None:
-        others = any((method, problems, output, config))
-        check_resumable(named, "METHOD, PROBLEMSET, -o and --config", others)
-        TrainingDirectory(resume).settings()
+        check_resumable(named, "METHOD, PROBLEMSET, -o and --config", any((method, problems, output, config)))
     elif output is None:
         raise BadInput("Missing output directory: pass -o DIR (in Python output=DIR)")
     run = None if resume is not None else plan_training(config, named, method, problems)
     folder = str(resume if run is None else output)
     if run is not None:
         check_new_training(run, folder)
-
-    begun = TrainingDirectory(folder).settings()["config"] if is_training(folder) else {}
-    asked = parse(TrainRun, {**complete_trainer(begun), **named}, folder) if run is None else run
-    reports = asked.report_to if run is None or "report_to" in run.model_fields_set else begun.get("report_to", [])
-    key = begun.get("tracked_as") or (tracker_name(os.path.normpath(folder)) if reports else "")
+        named = run.model_dump(exclude_unset=True)
+    begun = TrainingDirectory(folder).settings()["config"] if run is None or is_training(folder) else {}
+    reports = parse(TrainRun, {**begun, **named}, folder).report_to
     check_trackers(reports)
-    if reports and run is None:
+    key = begun.get("tracked_as") or (tracker_name(os.path.normpath(folder)) if reports else "")
+    if reports:
         named = {**named, "tracked_as": key}
-    elif reports and run is not None:
-        run = run.model_copy(update={"tracked_as": key})
-
-    def begin() -> Training:
-        from evo.training import setup  # torch
-
-        return setup.resume_training(folder, named) if run is None else setup.begin_training(run, folder, command)
-
-    return folder, begin, lambda driver: driver.track(reports, key)
-
-
-def run_training(folder: str, begin: Callable[[], Training], driver: Driver) -> tuple[Training, Stop]:
-    """Train to the end or to an interrupt. Returns the training, and why it ended."""
+        run = run and run.model_copy(update={"tracked_as": key})
+    driver.track(reports, key)
 
     async def work(driver: Driver) -> tuple[Training, Stop]:
-        training = begin()
+        from evo.training.setup import begin_training, resume_training  # torch
+
+        training = resume_training(folder, named) if run is None else begin_training(run, folder, command)
         await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
         driver.name = folder
         title = f"{training.run.method} from {training.about['start']} on {training.source.words}"

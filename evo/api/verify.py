@@ -12,24 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from evo.api.arguments import Score, call_text, check_run_name, database, reopen_function, split_problems
+from evo.api.arguments import ScoreFunction, call_text, check_run_name, database, reopen_function, split_problems
 from evo.api.display import Bar, Display
 from evo.api.drive import Driver, Interrupted, run_search
 from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write_mean
 from evo.comparison.workers import is_small
 from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
-from evo.config.parse import parse
+from evo.config.parse import fields_for, parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.progress.weighing import open_runs
 from evo.runs.preflight import ASK_TELL
-from evo.runs.resume import config_of, relaunch
-from evo.runs.start import Changes, launch
+from evo.runs.resume import config_of, resume_run
+from evo.runs.start import Changes, start_run
 from evo.search.defaults import workers
 from evo.search.status import describe_usage
 from evo.stats import mean_interval
 from islands.comparisons import runs_named
-from islands.history import CandidateReader
+from islands.groups import CandidateReader
 from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
@@ -42,15 +42,12 @@ from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
 from problems.weights import SPREAD, read_weights, weigh_by, weights_argument
 
-REPEATS_OF_NOISE = 10
+_REPEATS_OF_NOISE = 10
 """Scores of each answer if the scorer is noisy."""
-_NOT_SAMPLED = {"train", "policy_changes", "start", "patience", "lag", "max_answers", "max_total_tokens", "max_cost"}
-_NOT_SAMPLED |= {"report_to", "tracked_as"}
-"""Settings of a search that plain sampling does not take over."""
 
 
 def verify(
-    name: str, *, score: Score | None = None, problems: Problem | Sequence[Problem] | None = None,
+    name: str, *, score: ScoreFunction | None = None, problems: Problem | Sequence[Problem] | None = None,
     db: str | None = None, progress: bool = True, **options: Any,
 ) -> Verification:  # fmt: skip
     """Score the winner of a run again, with its seed, the seed with tuned numbers, and plain samples of its policy.
@@ -138,7 +135,7 @@ def _tuned_start(config: RunConfig, budget: Mapping[str, Any]) -> RunConfig:
 
 def _plain_sampling(config: RunConfig, budget: Mapping[str, Any]) -> RunConfig:
     """The rival that samples the search's policy as often, and never shows a parent."""
-    values = config.model_dump(exclude_unset=True, exclude=_NOT_SAMPLED)
+    values = config.model_dump(exclude_unset=True, exclude=set(fields_for(RunConfig, "search")))
     values["prompt"] |= REPEATS[BEST_OF_N]
     return parse(RunConfig, {**values, **budget}, SAMPLED)
 
@@ -149,14 +146,14 @@ def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str)
     with Store.open(db) as store:
         stored = next((config_of(run) for run in store.runs() if run.name == name), None)
         done = stored is not None and store.run(name).status == "done" and stored.iterations == config.iterations
-    prepare = partial(launch, config, db=db, name=name, command=command)
+    prepare = partial(start_run, config, db=db, name=name, command=command)
     if stored is not None:
         if (config.policy, config.problems) != (stored.policy, stored.problems):
             raise BadInput(f"{name} is another run; evo runs rename {name} NEW-NAME makes room for this one")
         changes = Changes(config.model_dump(include={"iterations", "max_seconds", "verifies"}))
-        prepare = partial(relaunch, name, db=db, changes=changes)
+        prepare = partial(resume_run, name, db=db, changes=changes)
     if not done:
-        outcome = run_search(prepare, driver, db)
+        outcome = driver.drive(partial(run_search, prepare, db))
         if outcome.failure is not None:
             raise outcome.failure
         if outcome.outcome == "interrupted":
@@ -326,7 +323,7 @@ def _measure(
     count = workers(config, [])
     score_round(subjects, 1)
     again = [subject for subject in subjects if repeats or subject.moved]
-    for number in range(2, (repeats or REPEATS_OF_NOISE) + 1):
+    for number in range(2, (repeats or _REPEATS_OF_NOISE) + 1):
         score_round([subject for subject in again if repeats or number == 2 or subject.noisy], number)
 
 

@@ -6,13 +6,12 @@ import atexit
 import contextlib
 import gc
 import importlib
-import keyword
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -77,9 +76,7 @@ class LazyGroup(click.Group):
             return None
         with _one_blas_thread():
             if cmd_name in COMMANDS:
-                module = importlib.import_module(COMMANDS[cmd_name][0])
-                plain = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
-                command = getattr(module, f"{cmd_name}_command", None) or getattr(module, plain)
+                command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), f"{cmd_name}_command")
             else:
                 command = load_entry_point(_installed()[cmd_name], f"evo {cmd_name}")
         if not gc.isenabled():  # main disabled it; imported objects are never garbage, so they are not scanned
@@ -96,12 +93,6 @@ class LazyGroup(click.Group):
             hint = did_you_mean(args[0], names).removeprefix("; ") or f"there are {', '.join(names)}"
             ctx.fail(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:  # of which click would make an empty line
-            raise click.Abort(str(error)) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -136,20 +127,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     code = [1]  # the exit code of an uncaught exception
     atexit.register(_leave, code)
     if argv is not None:
-        sys.argv[1:] = argv  # a run records its command, and a screen gives it to its search
+        sys.argv[1:] = argv  # a run records its command
     code[0] = invoke(sys.argv[1:])
     sys.exit(code[0])
 
 
 def end_with_parent() -> None:
-    """Let the kernel end this process when the one that EVO_PARENT names ends: a stage of a pipeline at once, a search
-    of a screen as Ctrl-C does. This works on Linux; elsewhere it continues, which only costs time. All results survive
-    a kill at any moment."""
+    """Let the kernel kill this process, a stage of a pipeline, when the one that EVO_PARENT names ends. This works on
+    Linux; elsewhere it continues, which only costs time. All results survive a kill at any moment."""
     if (parent := os.environ.pop("EVO_PARENT", "")) and sys.platform == "linux":
         import ctypes  # only here
 
-        ended_by = signal.SIGINT if os.environ.get("EVO_SHOWN") else signal.SIGKILL
-        ctypes.CDLL(None).prctl(1, ended_by)  # 1: PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
         if os.getppid() != int(parent):  # it ended before the call
             os._exit(1)
 
@@ -169,8 +158,11 @@ def invoke(argv: Sequence[str]) -> int:
     if (invalid := next((argument for argument in argv if not is_text(argument)), None)) is not None:
         return _complain(f"{invalid!r} is not UTF-8 text, so it cannot be a name or a path", 2)
     try:
-        code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
+        with evo.make_context("evo", list(argv)) as command:  # evo.main would print a line after Ctrl-C
+            code = evo.invoke(command)
         return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 2

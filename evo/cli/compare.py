@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from evo.api.drive import plan_comparison, run_comparison
-from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, shared_search_flags
-from evo.cli.live import foreground, name_configs, search_on_screen, silent_if, wants_screen
+from evo.api.drive import new_comparison, plan_comparison
+from evo.cli.flags import SEARCH_SECTIONS, GroupedCommand, collect_given, flag, shared_search_flags
+from evo.cli.live import search_driver
 from evo.cli.options import (
     OutputOptions,
     check_processes,
@@ -21,12 +21,12 @@ from evo.cli.options import (
     read_command,
 )
 from evo.cli.outcome import print_outcome
-from evo.config.compare import CompareOptions, load_comparison, parse_arm
-from evo.config.run import name_in_trackers
+from evo.config.compare import CompareOptions, parse_arm, read_comparison
 from evo.errors import BadInput
 
 
 @click.command(
+    "compare",
     cls=GroupedCommand,
     sections={
         "Basic": (
@@ -34,10 +34,7 @@ from evo.errors import BadInput
             *("config_path", "name", "db", "plain"),
         ),
         "Comparison": ("against", "answers", "answers_per_iteration", "processes"),
-        "Budget": BUDGET,
-        "Search": SEARCH,
-        "Policy": SAMPLING,
-        "Training during the search": TRAINING,
+        **SEARCH_SECTIONS,
         "Execution and output": ("sandbox", "ray", "report_to", "as_json"),
     },
 )
@@ -69,7 +66,7 @@ from evo.errors import BadInput
 @ray_option
 @plain_option
 @json_option
-def compare(
+def compare_command(
     problems: tuple[str, ...],
     arms: tuple[str, ...],
     baselines: tuple[str, ...],
@@ -106,23 +103,13 @@ def compare(
         named[arm] = values
     added = [] if baselines == ("none",) else ",".join(baselines).split(",") if baselines else None
     given = {**collect_given(options), "problems": problems, "arms": named or None, "baselines": added}
-    config = name_in_trackers(load_comparison(config_path, given), name)
+    config = read_comparison(config_path, given)
     check_processes(config.processes, ray)
-    output = OutputOptions(db, plain, as_json)
-    on_screen = wants_screen(output)
-    with silent_if(on_screen):
-        begin, configs = plan_comparison(config, db, name, read_command())
-    seeds, learn = len({one.seed for one in configs}), any(one.train for one in configs)
-    told = describe_detectable(len(configs[0].problems), seeds, len(configs) // seeds, learn)
-    if on_screen:
-        return search_on_screen(name, output, f"{name_configs(configs)}. {told}", against=config.against)
-    console = open_console(stderr=as_json)
-
-    def announce() -> Any:  # when it begins, nothing of the input can be refused any more
-        if told:
-            console.print(told, soft_wrap=True, markup=False)
-        return begin()
-
-    driver = foreground(console).track(config.report_to, config.tracked_as)
-    outcome = run_comparison(announce, configs, driver, db, processes=config.processes, against=config.against, ray=ray)
+    plan = plan_comparison(config, db, name, read_command())
+    configs, seeds = plan.configs, len({one.seed for one in plan.configs})
+    learn = any(one.train for one in configs)
+    detectable = describe_detectable(len(configs[0].problems), seeds, len(configs) // seeds, learn)
+    console, output = open_console(stderr=as_json), OutputOptions(db, plain, as_json)
+    driver = search_driver(console, output, configs, against=config.against, first=detectable)
+    outcome = driver.drive(new_comparison(plan, driver, db, processes=config.processes, ray=ray))
     return print_outcome(outcome, output, console, against=config.against)

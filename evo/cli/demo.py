@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from typing import Any
 
 import click
 
 from evo.api.results import load_comparison
-from evo.cli import evo
-from evo.cli.live import choose_name, search_on_screen, wants_screen
+from evo.cli import invoke
 from evo.cli.options import (
-    OutputOptions,
     db_option,
     format_arguments,
     json_option,
@@ -21,6 +20,7 @@ from evo.cli.options import (
     print_json,
     print_table,
 )
+from evo.errors import INTERRUPTED
 from evo.evaluation.preferences import JUDGED_WEIGHTINGS as WEIGHTINGS
 from islands.names import format_db_option
 from problems.weights import SPREAD
@@ -42,24 +42,23 @@ def demo_command(limit: int, iterations: int, seed: int, db: str, plain: bool, a
     Two small transformers, one trained by GRPO and one by VPO, search the same mazes. Afterwards the answers are judged
     under many weightings of gold, diamonds and safety.
     """
-    output, console, name = OutputOptions(db, plain, as_json), open_console(stderr=as_json), choose_name(db)
+    console = open_console(stderr=as_json)
     console.print(
         "Which training leaves answers for a trade-off that is named afterwards: GRPO or VPO?", soft_wrap=True
     )
     settings = {
-        **{"limit": limit, "iterations": iterations, "seed": seed, "seeds": 1, "name": name},
+        **{"limit": limit, "iterations": iterations, "seed": seed, "seeds": 1},
         **{"weights": SPREAD, "baseline": "none", "db": db},
     }
     arguments = ["compare", "maze:test", *(f"--{key}={value}" for key, value in settings.items())]
-    arguments += [f"--arm={arm}={policy}" for arm, policy in _ARMS.items()]
-    if wants_screen(output):
-        code = search_on_screen(name, output, f"{limit} mazes", arguments, quiet=True)
-    else:
-        with contextlib.redirect_stdout(io.StringIO()):
-            code = evo.main(args=[*arguments, "--plain", "--json"], prog_name="evo", standalone_mode=False)
-        if code:
-            console.print(f"Resume with: evo resume {format_arguments(name, db)}", soft_wrap=True)
+    arguments += [*(f"--arm={arm}={policy}" for arm, policy in _ARMS.items()), "--json", *["--plain"] * plain]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        code = invoke(arguments)
+    if code not in (0, INTERRUPTED):
+        return code
+    name = json.loads(printed.getvalue())["comparison"]
     if code:
+        console.print(f"Resume with: evo resume {format_arguments(name, db)}", soft_wrap=True)
         return code
     record = read_standing(name, db)
     rows = [

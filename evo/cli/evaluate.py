@@ -8,7 +8,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from evo.api.evaluate import evaluate_shown
+from evo.api.drive import Driver
+from evo.api.evaluate import evaluate_policy
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
 from evo.cli.live import choose_display
 from evo.cli.options import (
@@ -27,7 +28,7 @@ from problems.weights import describe_fitness
 SEEDS_SHOWN = 5
 
 
-@click.command()
+@click.command("evaluate")
 @click.argument("problems", nargs=-1, metavar="SET...")
 @flags(EvaluateConfig, ("answers_total", "seeds"))
 @sampling_flags
@@ -35,7 +36,7 @@ SEEDS_SHOWN = 5
 @flag(EvaluateConfig, "against", metavar="FILE.json")
 @json_option
 @plain_option
-def evaluate(
+def evaluate_command(
     problems: tuple[str, ...],
     output: str | None,
     as_json: bool,
@@ -53,7 +54,8 @@ def evaluate(
     """
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
     console = open_console(stderr=as_json, markup=False)
-    record = evaluate_shown(settings, output, read_command(), choose_display(console, plain), foreground=True)
+    driver = Driver(choose_display(console, plain), command=True, before="interrupted; nothing was written")
+    record = evaluate_policy(driver, settings, output, read_command())
     if as_json:
         print_json({key: value for key, value in record.items() if key != "per_problem"})
     else:

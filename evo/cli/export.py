@@ -14,13 +14,13 @@ from islands.comparisons import runs_named
 from islands.groups import export_groups
 
 
-@click.command()
+@click.command("export")
 @click.argument("name", metavar="RUN")
 @click.option("-o", "--output", metavar="FILE.jsonl", required=True, help="Write to this file.")
 @click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
 @named_weights_option
 @db_option
-def export(name: str, output: str, no_tokens: bool, weights: JudgedWeights, db: str) -> None:
+def export_command(name: str, output: str, no_tokens: bool, weights: JudgedWeights, db: str) -> None:
     """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, values as the
     scorer measured them, rewards, fitness, errors, token ids and behaviour log-probabilities."""
     path = Path(output)

@@ -11,6 +11,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from evo.config.parse import fields_for
 from evo.config.run import FLAGS, RunConfig, SamplingConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,7 +61,7 @@ def flag(model: type[BaseModel], key: str, name: str = "", **changes: Any) -> Ca
 
 def flags(model: type[BaseModel], keys: Sequence[str]) -> Callable[[F], F]:
     """An option for each of the keys, in their order."""
-    return together([flag(model, key) for key in keys])
+    return together([flag(model, key, **_CHANGED.get(key, {})) for key in keys])
 
 
 def together(options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
@@ -133,33 +134,25 @@ def _describe(field: FieldInfo) -> str | None:
     return "  ".join(filter(None, parts)) or None
 
 
-_SAMPLING_KEYS = ("answers", "seed", "limit", "temperature", "top_p", "max_new_tokens", "sandbox", "device", "dtype")
 _CHANGED: dict[str, dict[str, Any]] = {
+    "weights": {"metavar": "NAME=NUMBER,...", "type": str},
     "fresh": {"metavar": "SHARE|auto", "type": str},
     "set": {"metavar": "K"},
+    "start": {"metavar": "FILE"},
+    "report_to": {"metavar": "TRACKER"},
+    "db": {"envvar": "EVO_DB"},
 }
-_SECTIONS = [
-    flag(RunConfig, key, "--" + name.replace("_", "-"), **_CHANGED.get(name, {})) for name, key in FLAGS.items()
-]
-BUDGET = (
-    *("max_answers", "max_total_tokens", "max_cost", "max_seconds"),
-    *("max_unanswered", "until_solved", "patience"),
-)
-
-WEIGHTS: dict[str, Any] = {"metavar": "NAME=N,...", "type": str}
-"""Of the flag --weights, which the settings read from a text."""
+"""What the command line says otherwise than the field of this name."""
+_SAMPLED = [key for key in SamplingConfig.model_fields if key not in ("problems", "policy")]
+_BUDGET = fields_for(RunConfig, "budget")
+_NAMED = {key.replace(".", "__"): flag(RunConfig, key, "--" + name.replace("_", "-"), **_CHANGED.get(name, {}))
+          for name, key in FLAGS.items()}  # fmt: skip
 _SEARCHED = [
-    flags(RunConfig, _SAMPLING_KEYS),
-    flag(RunConfig, "weights", **WEIGHTS),
-    flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag", "start_anyway")),
-    flag(RunConfig, "start", metavar="FILE"),
-    flag(RunConfig, "report_to", metavar="TRACKER"),
-    *_SECTIONS,
+    flags(RunConfig, (*_SAMPLED, "iterations", *_BUDGET, "parallel", "lag", "start_anyway", "start", "report_to")),
+    *_NAMED.values(),
 ]
 
-sampling_flags = together(
-    [flags(SamplingConfig, ("policy", *_SAMPLING_KEYS)), flag(SamplingConfig, "weights", **WEIGHTS)]
-)
+sampling_flags = flags(SamplingConfig, ("policy", *_SAMPLED))
 """The policy and how it samples, without a search."""
 
 search_flags = together(
@@ -170,11 +163,13 @@ search_flags = together(
 shared_search_flags = together(_SEARCHED)
 """The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
 
-_PARAMETERS = [key.replace(".", "__") for key in FLAGS.values()]
-SEARCH = (
-    *("weights", *(name for name in _PARAMETERS if not name.startswith("train__"))),
-    *("start", "start_anyway", "parallel", "lag"),
-)
-SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
-TRAINING = [name for name in _PARAMETERS if name.startswith("train__")]
-"""Sections of the help of commands that search."""
+SEARCH_SECTIONS: dict[str, Sequence[str]] = {
+    "Budget": _BUDGET,
+    "Search": (
+        *("weights", *(name for name in _NAMED if not name.startswith("train__"))),
+        *("start", "start_anyway", "parallel", "lag"),
+    ),
+    "Policy": fields_for(SamplingConfig, "sampling"),
+    "Training during the search": [name for name in _NAMED if name.startswith("train__")],
+}
+"""Of the help of commands that search."""

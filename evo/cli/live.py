@@ -1,133 +1,119 @@
-"""Runs work in the foreground: on a screen, whose child process it then is, or without a terminal with a line every few
-seconds."""
+"""How a command shows its work: on a screen, which a child process paints, or without a terminal with a line every few
+seconds; a training and an evaluation by a bar."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import select
-import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import time
-import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from evo.api.display import LOG_SECONDS, STOPPING, Bar, Display, Steps, format_line
-from evo.cli.options import OutputOptions, format_arguments, open_console, read_command
-from evo.tui.child import SHOWN_VARIABLE, CommandProcess, can_show, is_shown
+from evo.cli.options import OutputOptions, format_arguments
+from evo.signals import ENDS
+from evo.tui.child import WatchedSearch, can_show
 from problems.address import name_few
+from problems.child_process import python_path
 
 if TYPE_CHECKING:
     from evo.api.drive import Driver
     from evo.config.run import RunConfig
-    from evo.progress.model import Progress
     from evo.progress.snapshot import Snapshot
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 
 
-def wants_screen(output: OutputOptions) -> bool:
-    """Whether the command shows its search on a screen."""
-    return not output.plain and not is_shown() and can_show(open_console(stderr=output.as_json))
+class Screen(Display):
+    """The screen of a search, which a child process paints from the database (paint_screen). What this process prints
+    meanwhile is kept, and printed at the end."""
 
+    def __init__(self, loading: str, against: str | None) -> None:
+        """loading: what is loaded first; against: the reference arm of a comparison"""
+        self._loading, self._against = loading, against
 
-def search_on_screen(
-    name: str | None,
-    output: OutputOptions,
-    loading: str,
-    arguments: Sequence[str] | None = None,
-    *,
-    against: str | None = None,
-    quiet: bool = False,
-) -> int:
-    """Run `evo ARGUMENTS --plain` as a child and show its run or comparison `name`; then print what it printed. Returns
-    its exit code.
+    def __enter__(self) -> Screen:
+        _flush()
+        orders, writing = os.pipe()
+        self._orders = os.fdopen(writing, "w", encoding="utf-8")
+        self._terminal = [os.dup(1), os.dup(2)]
+        self._kept = [tempfile.TemporaryFile() for _ in self._terminal]  # noqa: SIM115
+        program = f"from evo.cli.live import paint_screen; paint_screen({orders}, {self._loading!r})"
+        environment = {**os.environ, "PYTHONPATH": python_path()}
+        painted = self._terminal[os.isatty(2)]  # as stderr, where Textual paints
+        command = [sys.executable, "-P", "-c", program]
+        self._child = subprocess.Popen(command, env=environment, pass_fds=[orders], stderr=painted)
+        os.close(orders)
+        for number, file in enumerate(self._kept, 1):
+            os.dup2(file.fileno(), number)
+        return self
 
-    name: None for a free one, which the child is given; arguments: by default this process's
-    quiet: leave its stdout out if it ends well
-    """
-    from evo.tui.app import ScreenApp, run_screen  # Textual: lines do not need it
+    def begin(self, db: str, name: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the screen broke: the search goes on
+            print(json.dumps([db, name, self._against]), file=self._orders, flush=True)
 
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if name is None:
-        name = choose_name(output.db)
-        given[1:1] = ["--name", name]
-    shown = name
-    size = shutil.get_terminal_size()
-    size_of = {"COLUMNS": str(size.columns), "LINES": str(size.lines)}
-    settings = {"EVO_COMMAND": read_command(), SHOWN_VARIABLE: "1", **size_of}
-    if not output.as_json:
-        settings["FORCE_COLOR"] = "1"
-    code = 1
-    child = CommandProcess([given[0], "--plain", *given[1:]], settings, held=True)
-    try:
-        app = ScreenApp(lambda: _open_progress(output.db, shown, against), loading=f"loading {loading}", child=child)
+    def __exit__(self, *exception: object) -> None:
         with contextlib.suppress(BrokenPipeError):
-            code = asyncio.run(run_screen(app))
-    except Exception as error:  # the screen broke: the search goes on, and this process waits for it
-        print(f"evo: warning: the screen failed, the search did not: {type(error).__name__}: {error}", file=sys.stderr)
-        code = child.wait()
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: child.send_signal(signal.SIGINT))
+            self._orders.close()  # the screen ends
+        self._child.wait()
+        _flush()
+        for number, terminal in enumerate(self._terminal, 1):
+            os.dup2(terminal, number)
+            os.close(terminal)
         _leave_closed_terminal()
-        child.end(output=code != 0 or not quiet)
-    return code if code >= 0 else 1
+        for number, file in enumerate(self._kept, 1):
+            with file, open(number, "wb", closefd=False) as stream:
+                file.seek(0)
+                stream.write(file.read())
 
 
-def _open_progress(db: str, name: str, against: str | None) -> Progress | None:
-    """The reader; None while the run is not stored yet."""
-    from evo.progress.model import Progress
-    from islands.errors import DatabaseUnavailable, UnknownRun
-    from islands.store import Store
+def paint_screen(orders: int, loading: str) -> None:
+    """Paint the screen of the parent's search until it ends. Signals are for that search to answer.
 
-    try:
-        store = Store.open(db, read_only=True)
-    except DatabaseUnavailable:
-        return None
-    try:
-        return Progress(store, name, against, live=True)
-    except (UnknownRun, DatabaseUnavailable):
-        store.close()
-        return None
+    orders: the descriptor that they come by; loading: what is loaded first, in a few words
+    """
+    for number in ENDS:
+        signal.signal(number, signal.SIG_IGN)
+    from evo.tui.app import ScreenApp  # Textual: lines do not need it
 
-
-def silent_if(shown: bool) -> AbstractContextManager[object]:
-    """Keep warnings of checks silent that the child of a screen repeats."""
-    return warnings.catch_warnings(action="ignore") if shown else contextlib.nullcontext()
+    with open(orders, encoding="utf-8") as file:
+        search = WatchedSearch(file)
+        app = ScreenApp(search.open_progress, loading=f"loading {loading}", child=search)
+        asyncio.run(app.run_async())
+    if app.failure is not None:
+        told = f"{type(app.failure).__name__}: {app.failure}"
+        print(f"evo: warning: the screen failed, the search did not: {told}", file=sys.stderr)
 
 
-def choose_name(db: str) -> str:
-    """A free name for a run or a comparison."""
-    from islands.errors import DatabaseUnavailable
-    from islands.names import readable_name
-    from islands.store import Store
-
-    try:
-        with Store.open(db, read_only=True) as store:
-            taken = {name for run in store.runs() for name in (run.name, run.comparison)}
-    except DatabaseUnavailable:
-        taken = set()
-    return next(name for attempt in range(100) if (name := readable_name(attempt)) not in taken)
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
 
 
 class Lines(Display):
     """A line every few seconds; of a stored run as in `evo watch`."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, first: str = "") -> None:
+        """first: a line to print once nothing of the input can be refused any more"""
+        self._console, self._first = console, first
         self._began = self._last = 0.0
 
     def __exit__(self, *exception: object) -> None:
         _leave_closed_terminal()
 
     def begin(self, db: str, name: str) -> None:
+        if self._first:
+            self.note(self._first)
         self.note(f"Started {name}. Watch it with: evo watch {format_arguments(name, db)}")
 
     def pause(self, elapsed: float) -> float | None:
@@ -153,28 +139,33 @@ class Lines(Display):
             print(STOPPING, file=sys.stderr)
 
 
-def choose_display(console: Console, plain: bool) -> Display:
-    """Of a training or an evaluation."""
-    return Bar(console.file) if console.is_terminal and not plain else Lines(console)
-
-
 def choose_pause(elapsed: float) -> float:
     """Seconds until the next line, `elapsed` seconds after the begin."""
     return PLAIN_SECONDS if elapsed < 60 else PLAIN_SECONDS_LATER
 
 
-def foreground(console: Console) -> Driver:
-    """The driver of a command's search."""
+def choose_display(console: Console, plain: bool) -> Display:
+    """Of a training or an evaluation."""
+    return Bar(console.file) if console.is_terminal and not plain else Lines(console)
+
+
+def search_driver(
+    console: Console,
+    output: OutputOptions,
+    configs: Sequence[RunConfig],
+    *,
+    against: str | None = None,
+    first: str = "",
+) -> Driver:
+    """The driver of a command that searches. configs: of what is loaded; first: a line on the search that comes"""
     from evo.api.drive import Driver  # slow to import: the database's library
 
-    return Driver(Display() if is_shown() else Lines(console), foreground=True)
-
-
-def name_configs(configs: Sequence[RunConfig]) -> str:
-    """The policies and problems that are loaded, in a few words."""
+    if output.plain or not can_show(console):
+        return Driver(Lines(console, first), command=True)
     policies = list(dict.fromkeys(config.policy for config in configs))
     problems = list(dict.fromkeys(name for config in configs for name in config.problems))
-    return f"{name_few(policies, 4)} for {name_few(problems, 4)}"
+    loading = f"{name_few(policies, 4)} for {name_few(problems, 4)}. {first}".rstrip(" .")
+    return Driver(Screen(loading, against), command=True)
 
 
 def _leave_closed_terminal() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -134,10 +133,7 @@ NOTED = ("best",)
 
 
 def read_command() -> str:
-    """This process's command without its passwords, as a run stores it. A user's command that was given on another
-    machine is in EVO_COMMAND."""
-    if original := os.environ.get("EVO_COMMAND"):
-        return original
+    """This process's command without its passwords, as a run stores it."""
     return hide_password(shlex.join(["evo", *(hide_in_argument(argument) for argument in sys.argv[1:])]))
 
 

@@ -19,11 +19,11 @@ WHO_SEARCHES = (
 )
 
 
-@click.command()
+@click.command("problems")
 @click.argument("address", required=False)
 @click.option("--limit", type=click.IntRange(1), help="Use only the first K.")
 @json_option
-def problems(address: str | None, limit: int | None, as_json: bool) -> None:
+def problems_command(address: str | None, limit: int | None, as_json: bool) -> None:
     """List the problem sets, or the problems that ADDRESS names (a single problem is shown with its statement)."""
     console = open_console(markup=False)
     if address is None:

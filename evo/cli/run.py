@@ -5,13 +5,12 @@ The modules that run a search are imported after the input has been checked, so 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
-from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, search_flags
-from evo.cli.live import foreground, name_configs, search_on_screen, silent_if, wants_screen
+from evo.cli.flags import SEARCH_SECTIONS, GroupedCommand, collect_given, flag, search_flags
+from evo.cli.live import search_driver
 from evo.cli.options import (
     OutputOptions,
     check_processes,
@@ -25,23 +24,22 @@ from evo.cli.options import (
     read_command,
 )
 from evo.config.compare import CompareOptions
-from evo.config.run import RunConfig, load_config, name_in_trackers
+from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_run
 from evo.search.resources import Resources
 
 
 @click.command(
+    "run",
     cls=GroupedCommand,
     sections={
         "Basic": (
             *("policy", "iterations", "limit", "answers", "rollouts", "seed"),
             *("config_path", "name", "db", "plain"),
         ),
-        "Budget": BUDGET,
-        "Search": SEARCH,
-        "Policy": SAMPLING,
-        "Training during the search": ("train__method", *TRAINING),
+        **SEARCH_SECTIONS,
+        "Training during the search": ("train__method", *SEARCH_SECTIONS["Training during the search"]),
         "Execution and output": ("sandbox", "report_to", "as_json"),
     },
 )
@@ -52,7 +50,7 @@ from evo.search.resources import Resources
 @db_option
 @plain_option
 @json_option
-def run(
+def run_command(
     problems: tuple[str, ...],
     config_path: str | None,
     name: str | None,
@@ -70,24 +68,18 @@ def run(
     evo run my_scorer.py --policy DIR --until-solved
     evo run my_scorer.py --policy scripted:mutate        no model, no network: random edits of good answers
     """
-    config = name_in_trackers(load_config(config_path, {**collect_given(options), "problems": problems}), name)
-    command, resources, output = read_command(), Resources(), OutputOptions(db, plain, as_json)
-    on_screen = wants_screen(output)
-    with silent_if(on_screen):
-        check_new_run(config, resources, db, name)
-    if on_screen:
-        return search_on_screen(name, output, name_configs([config]))
-    from evo.api.drive import run_search  # slow to import: the database's library and the screen
+    config, resources = load_config(config_path, {**collect_given(options), "problems": problems}), Resources()
+    check_new_run(config, resources, db, name)
+    from evo.api.drive import new_search  # slow to import: the database's library
     from evo.cli.outcome import print_outcome
-    from evo.runs.start import launch
 
-    console = open_console(stderr=as_json)
-    prepare = partial(launch, config, db=db, name=name, command=command, resources=resources)
-    driver = foreground(console).track(config.report_to, config.tracked_as)
-    return print_outcome(run_search(prepare, driver, db), output, console)
+    console, output = open_console(stderr=as_json), OutputOptions(db, plain, as_json)
+    driver = search_driver(console, output, [config])
+    outcome = driver.drive(new_search(config, driver, db, name, read_command(), resources))
+    return print_outcome(outcome, output, console)
 
 
-@click.command()
+@click.command("resume")
 @click.argument("name", metavar="RUN")
 @click.option("--policy", help="The run's policy with other options; the run records the change.")
 @flag(RunConfig, "iterations", help="The new total of iterations per problem.")
@@ -103,7 +95,7 @@ def run(
 @flag(CompareOptions, "processes", help="Worker processes of a comparison, as in evo compare.")
 @plain_option
 @json_option
-def resume(
+def resume_command(
     name: str,
     accept_change: bool,
     db: str,
@@ -116,23 +108,21 @@ def resume(
     """Continue RUN after its last committed iteration, with the same seed; nothing committed is scored again. If RUN is
     a comparison, all its runs continue, and those that have not begun begin. A run whose scorer was edited
     continues with --accept-change only."""
-    from evo.api.drive import resume_stored
+    from evo.api.drive import resumed_search
     from evo.cli.outcome import print_outcome
     from evo.runs.resume import plan_resume
 
-    changed = collect_given(settings)
-    plan = plan_resume(name, db, changed, accept_change=accept_change)
-    output = OutputOptions(db, plain, as_json)
+    plan = plan_resume(name, db, collect_given(settings), accept_change=accept_change)
+    console, output = open_console(stderr=as_json), OutputOptions(db, plain, as_json)
     if not as_json and plan.is_done():
-        console = open_console(markup=False)
         more = f"evo resume {format_arguments(name, db)} --iterations N"
-        console.print(f"{name} is done: there is nothing to do. To search further: {more}", soft_wrap=True)
+        console.print(
+            f"{name} is done: there is nothing to do. To search further: {more}", soft_wrap=True, markup=False
+        )
         return 0
     check_processes(processes, ray)
     if ray is not None and not plan.is_comparison:
         raise BadInput(f"--ray takes whole searches of a comparison, and {name} is one run: leave it out")
-    if wants_screen(output):
-        loading = name_configs(list(plan.configs().values())) if plan.is_comparison else f"run {name}"
-        return search_on_screen(name, output, loading)
-    console = open_console(stderr=as_json)
-    return print_outcome(resume_stored(plan, foreground(console), db, processes=processes, ray=ray), output, console)
+    driver = search_driver(console, output, list(plan.configs().values()))
+    outcome = driver.drive(resumed_search(plan, driver, db, processes=processes, ray=ray))
+    return print_outcome(outcome, output, console)

@@ -23,12 +23,12 @@ from problems.objectives import FITNESS
 _SHOWN = 20
 
 
-@click.group(invoke_without_command=True)
+@click.group("runs", invoke_without_command=True)
 @click.option("--all", "rivals", is_flag=True, help="List also the runs that evo verify made.")
 @db_option
 @json_option
 @click.pass_context
-def runs(context: click.Context, rivals: bool, db: str, as_json: bool) -> None:
+def runs_command(context: click.Context, rivals: bool, db: str, as_json: bool) -> None:
     """List the runs in a database; delete or rename them; upgrade the database."""
     if context.invoked_subcommand is not None:
         return
@@ -78,7 +78,7 @@ def _choose_db(context: click.Context, db: str) -> str:
     return above.params["db"] if above is not None and given is ParameterSource.DEFAULT else db
 
 
-@runs.command()
+@runs_command.command()
 @click.argument("names", metavar="RUN...", nargs=-1, required=True)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @db_option
@@ -113,7 +113,7 @@ def _confirm(chosen: Sequence[RunOverview], question: str) -> None:
     click.confirm(f"{question} This cannot be undone.", abort=True)
 
 
-@runs.command()
+@runs_command.command()
 @click.argument("old", metavar="RUN")
 @click.argument("new", metavar="NAME")
 @db_option
@@ -128,7 +128,7 @@ def rename(context: click.Context, old: str, new: str, db: str) -> None:
     click.echo(f"renamed {old} to {new}" + (f", with its {len(renamed)} runs" if renamed[0].comparison else ""))
 
 
-@runs.command()
+@runs_command.command()
 @db_option
 @click.pass_context
 def upgrade(context: click.Context, db: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from evo.api.drive import Driver
-from evo.api.train import prepare_training, run_training
-from evo.cli.flags import WEIGHTS, GroupedCommand, collect_given, flag, together
+from evo.api.train import run_training
+from evo.cli.flags import GroupedCommand, collect_given, flags
 from evo.cli.live import choose_display
 from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
 from evo.config.train import TraceSettings, TrainRun
@@ -20,19 +20,11 @@ from vpo.training.config import EstimationSettings, TrainerSettings
 _OPTIMISATION = [
     name for name in TrainerSettings.model_fields if name not in EstimationSettings.model_fields and name != "seed"
 ]
-_CHANGED: dict[str, dict[str, Any]] = {
-    "db": {"envvar": "EVO_DB"},
-    "weights": WEIGHTS,
-    "report_to": {"metavar": "TRACKER"},
-}
-_FLAGS = [
-    flag(TrainRun, key, **_CHANGED.get(key, {}))
-    for key in TrainRun.model_fields
-    if key not in ("method", "problems", "tracked_as")
-]
+_KEYS = [key for key in TrainRun.model_fields if key not in ("method", "problems", "tracked_as")]
 
 
 @click.command(
+    "train",
     cls=GroupedCommand,
     sections={
         "Basic": (
@@ -66,10 +58,10 @@ _FLAGS = [
     type=click.Path(dir_okay=False),
     help="Read settings from a YAML file; flags override it.",
 )
-@together(_FLAGS)
+@flags(TrainRun, _KEYS)
 @json_option
 @plain_option
-def train(
+def train_command(
     method: str | None,
     problems: tuple[str, ...],
     output: str | None,
@@ -90,15 +82,12 @@ def train(
     evo train improve --from-traces RUN --policy embedded:edit-solve -o runs/improve
     evo train --resume runs/vpo --steps 600
     """
-    console, resume = open_console(stderr=as_json), folder or None
-    place, begin, add_trackers = prepare_training(
-        read_command(), collect_given(options), method, problems, output=output or None, resume=resume,
-        config=config_file,
+    console = open_console(stderr=as_json)
+    again = "interrupted; evo train --resume {0} continues it"
+    driver = Driver(choose_display(console, plain), command=True, after=again)
+    training, stop = run_training(
+        driver, read_command(), collect_given(options), method, problems, output or None, folder or None, config_file
     )  # fmt: skip
-    driver = Driver(
-        choose_display(console, plain), foreground=True, after="interrupted; evo train --resume {0} continues it"
-    )
-    training, stop = run_training(place, begin, add_trackers(driver))
     print_summary(console, training, stop)
     if as_json:
         print_json(summarize_training(training, stop))

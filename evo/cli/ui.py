@@ -13,7 +13,7 @@ from evo.cli.options import db_option
 from evo.errors import BadInput
 
 
-@click.command()
+@click.command("ui")
 @click.argument("database", metavar="[DATABASE]", required=False)
 @db_option
 @click.option(
@@ -31,7 +31,7 @@ from evo.errors import BadInput
     help="The address to listen on; 0.0.0.0: all of this machine. One that others reach requires a token.",
 )
 @click.option("--token", is_flag=True, help="Require a token, for machines with several users.")
-def ui(database: str | None, db: str, port: int, host: str, token: bool) -> int:
+def ui_command(database: str | None, db: str, port: int, host: str, token: bool) -> int:
     """Show the runs of DATABASE, and the page of each, in a browser.
 
     DATABASE is an address or a SQLite file; without one it is that of --db. The page only reads, also while runs
@@ -39,10 +39,10 @@ def ui(database: str | None, db: str, port: int, host: str, token: bool) -> int:
     """
     from evo.ui.pages import RunPages
     from evo.ui.server import PageServer
-    from islands.engine import parse_address
+    from islands.engine import parse_url
 
     address = db if database is None else database if "://" in database else f"sqlite:///{Path(database).expanduser()}"
-    parse_address(address)  # a mistyped one is reported here, not in the browser
+    parse_url(address)  # a mistyped one is reported here, not in the browser
     try:
         server = PageServer(RunPages(address), port, host=host, token=token)
     except OSError as error:

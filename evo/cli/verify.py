@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.cli.flags import flag
-from evo.cli.live import foreground
+from evo.cli.live import Lines
 from evo.cli.options import (
     db_option,
     json_option,
@@ -50,11 +50,12 @@ def verify_command(name: str, db: str, plain: bool, as_json: bool, **options: An
     evo verify mine
     evo verify mine --repeats 30 --no-tune
     """
+    from evo.api.drive import Driver
     from evo.api.verify import verify_run  # slow to import
     from evo.comparison.verification import write_mean
 
     console = open_console(stderr=as_json, color_system=None if plain else "auto", markup=False)
-    found = verify_run(name, db, lambda: foreground(console), read_command(), **options)
+    found = verify_run(name, db, lambda: Driver(Lines(console), command=True), read_command(), **options)
     if as_json:
         print_json(found.record())
     else:

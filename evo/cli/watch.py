@@ -24,14 +24,14 @@ from islands.store import Store
 _ONCE_WIDTH, _ONCE_HEIGHT = 100, 40
 
 
-@click.command()
+@click.command("watch")
 @click.argument("name", metavar="[RUN]", required=False)
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @plain_option
 @json_option
 @click.option("--once", is_flag=True, help="Print one picture of the screen and end.")
-def watch(name: str | None, db: str, against: str | None, plain: bool, as_json: bool, once: bool) -> int:
+def watch_command(name: str | None, db: str, against: str | None, plain: bool, as_json: bool, once: bool) -> int:
     """Watch RUN, a search or a comparison, while it runs or after; q closes the screen, and the run continues.
 
     Without RUN it takes the newest that is running, else the newest. It waits for a RUN that has not begun.

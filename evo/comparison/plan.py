@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evo.config.compare import CLASSIC, CLASSIC_POLICY, CompareConfig, arms_of
-from evo.config.run import load_config
+from evo.config.compare import CLASSIC, CLASSIC_POLICY, ArmConfig, CompareConfig, arms_of
+from evo.config.run import PromptConfig, RunConfig, load_config
 from evo.errors import BadInput
 from evo.provenance import source_commit
 from evo.search.defaults import resolve_iterations, resolve_settings, to_stored
@@ -21,8 +21,9 @@ from islands.store import Store
 from vpo.policies.address import parse_addresses
 from vpo.policies.checkpoint import trained_answers
 
-OF_THE_ARM = ("policy", "answers", "temperature", "top_p", "max_new_tokens", "device", "dtype")
-OF_ITS_PROMPTS = ("show_parent", "fresh")
+_OF_THE_RUN = (ArmConfig.model_fields.keys() & RunConfig.model_fields.keys()) - {"population", "train"}
+_OF_ITS_PROMPTS = ArmConfig.model_fields.keys() & PromptConfig.model_fields.keys()
+"""Settings of an arm that are of its runs by the same name."""
 
 
 def planned_runs(config: CompareConfig) -> list[PlannedRun]:
@@ -48,8 +49,8 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
     runs = []
     for seed in range(config.search.seed, config.search.seed + config.seeds):
         for name, arm in arms.items():
-            given = {key: getattr(arm, key) for key in OF_THE_ARM if getattr(arm, key) is not None}
-            prompt = {f"prompt.{key}": getattr(arm, key) for key in OF_ITS_PROMPTS if getattr(arm, key) is not None}
+            given = {key: getattr(arm, key) for key in _OF_THE_RUN if getattr(arm, key) is not None}
+            prompt = {f"prompt.{key}": getattr(arm, key) for key in _OF_ITS_PROMPTS if getattr(arm, key) is not None}
             if arm.population is not None:
                 layers = (config.search.population, arm.population)
                 given["population"] = {k: v for one in layers for k, v in one.model_dump(exclude_unset=True).items()}
@@ -69,7 +70,9 @@ def _trained_length(policies: str) -> int | None:
     return lengths.pop() if len(lengths) == 1 else None
 
 
-def store_plan(db: str, name: str | None, runs: Sequence[PlannedRun], command: str) -> tuple[str, list[list[str]]]:
+def start_comparison(
+    db: str, name: str | None, runs: Sequence[PlannedRun], command: str
+) -> tuple[str, list[list[str]]]:
     """Store the plan. Returns the comparison's name and its runs in seed batches. Raises RunExists."""
     with Store.open(db) as store:
         fresh = plan(store, name, runs, command=command, commit=source_commit())

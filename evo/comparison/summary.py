@@ -39,8 +39,8 @@ from evo.stats import (
     wilson,
 )
 from evo.stats.differences import fewest_seeds
+from evo.stats.intervals import Interval
 from problems.objectives import FITNESS, REWARD, Measure
-from vpo.metrics import Interval
 from vpo.scalarize import Floats
 
 FEWEST_REACHED = 0.5

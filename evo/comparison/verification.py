@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.stats import Difference, fewest_pairs, mean_interval, paired_difference
-from vpo.metrics import Interval
+from evo.stats.intervals import Interval
 
 SEED, WINNER, TUNED, SAMPLED = "seed", "winner", "tuned start", "plain sampling"
 RIVALS = {TUNED: "tuning the seed's numbers does", SAMPLED: "sampling its policy as often does"}

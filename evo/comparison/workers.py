@@ -27,7 +27,7 @@ from evo.encoding import print_warnings_plainly
 from evo.errors import BadInput, SearchFailed, database_lost
 from evo.exit_status import exit_code_of
 from evo.runs.finish import SearchOutcome, run_to_end
-from evo.runs.resume import relaunch
+from evo.runs.resume import resume_run
 from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators
 from evo.search.resources import Resources, policy_key
 from evo.search.sampler import cancel_all
@@ -101,8 +101,8 @@ class Runner:
                 raise lost[0]
 
     async def search_run(self, name: str, db: str, changes: Changes, *, take_over: bool = False) -> SearchOutcome:
-        """Search one run to its end. take_over: as in evo.runs.resume.relaunch"""
-        launched = await relaunch(name, db=db, changes=changes, shared=self._shared, take_over=take_over)
+        """Search one run to its end. take_over: as in evo.runs.resume.resume_run"""
+        launched = await resume_run(name, db=db, changes=changes, shared=self._shared, take_over=take_over)
         try:
             self._running.append(launched)
             self._wrote = True

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
-from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
+from evo.config.parse import OPTIONS, StrictModel, fields_for, merge, parse, read_yaml, setting
 from evo.config.run import Answers, Count, Fresh, RunConfig, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
@@ -40,7 +40,7 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
     TUNED_START: {"policy": TUNED_POLICY, "answers": 1},
 }
 """The baselines that repeat no arm."""
-NAMES = (*REPEATS, *FIXED)
+_BASELINES = (*REPEATS, *FIXED)
 
 
 def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str, set[str]]:
@@ -49,8 +49,8 @@ def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str,
     chosen: dict[str, set[str]] = {}
     for text in baselines:
         name, equals, arm = (part.strip() for part in text.partition("="))
-        if name not in NAMES:
-            raise BadInput(f"baseline {text}: there is no baseline {name}; there are {', '.join(NAMES)}")
+        if name not in _BASELINES:
+            raise BadInput(f"baseline {text}: there is no baseline {name}; there are {', '.join(_BASELINES)}")
         if name in FIXED and equals:
             raise BadInput(f"baseline {text}: {name} is a fixed policy and repeats no arm")
         if equals and not arm:
@@ -58,7 +58,7 @@ def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str,
         if equals and arm not in arms:
             raise BadInput(f"{name} of {arm}: there is no such arm; there are {', '.join(arms)}")
         chosen.setdefault(name, set()).add(arm or arms[0])
-    return {name: chosen[name] for name in NAMES if name in chosen}
+    return {name: chosen[name] for name in _BASELINES if name in chosen}
 
 
 def repeat(name: str, arm: ArmConfig) -> ArmConfig:
@@ -67,9 +67,6 @@ def repeat(name: str, arm: ArmConfig) -> ArmConfig:
     population = {**(settings.get("population") or {}), **changes.get("population", {})}
     return ArmConfig.model_validate({**settings, **changes, "population": population or None, "train": None})
 
-
-OF_EACH_ARM = ("policy", "rollouts", "train")
-"""Keys of a run that belong to an arm."""
 
 _SETTING = re.compile(r"[\w.-]+=")
 """The beginning of an arm's setting; an address that holds an equals sign has a colon or a question mark before it."""
@@ -80,38 +77,38 @@ class ArmConfig(StrictModel):
     """A policy and its sampling; settings left open are the comparison's."""
 
     policy: str
-    answers: Answers | None = Field(
-        None, description="Answers per rollout (m); default: as the policy was trained, else the comparison's."
+    answers: Answers | None = setting(
+        None, "Answers per rollout (m); default: as the policy was trained, else the comparison's."
     )
     temperature: Temperature | None = None
     top_p: TopP | None = None
     max_new_tokens: Count | None = None
     device: str | None = None
     dtype: str | None = None
-    show_parent: bool | None = Field(None, description="Show parents; off: no evolution.")
-    fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
-    population: PopulationConfig | None = Field(
-        None, description="Settings of this arm's islands, which override those of all arms."
+    show_parent: bool | None = setting(None, "Show parents; off: no evolution.")
+    fresh: Fresh | None = setting(None, "The share of prompts that show only the task.")
+    population: PopulationConfig | None = setting(
+        None, "Settings of this arm's islands, which override those of all arms."
     )
-    train: str | dict[str, Any] | None = Field(
-        None, description="The method that trains this arm's policy during its search, or its settings."
+    train: str | dict[str, Any] | None = setting(
+        None, "The method that trains this arm's policy during its search, or its settings."
     )
 
 
 class CompareConfig(RunConfig):
     """Everything that decides a comparison: its own keys, and those of a run that all arms have in common."""
 
-    arms: dict[str, ArmConfig] = Field(default_factory=dict, description="The arms by name, in their order.")
-    seeds: int = Field(3, ge=1, le=1000, description="How many seeds, from --seed on.")
-    baselines: list[str] | None = Field(
+    arms: dict[str, ArmConfig] = setting({}, "The arms by name, in their order.")
+    seeds: int = setting(3, "How many seeds, from --seed on.", ge=1, le=1000)
+    baselines: list[str] | None = setting(
         None,
-        description="Baselines: best-of-n, hill, scs, each of the first arm or as in hill=ARM, classic for mazes, and "
+        "Baselines: best-of-n, hill, scs, each of the first arm or as in hill=ARM, classic for mazes, and "
         "tuned-start; default: best-of-n.",
     )
-    answers_per_iteration: Count | None = Field(
-        None, description="Answers per iteration of every arm; default: the least that suits all chain lengths."
+    answers_per_iteration: Count | None = setting(
+        None, "Answers per iteration of every arm; default: the least that suits all chain lengths."
     )
-    training: dict[str, Any] = Field(default_factory=dict, description="Settings of all arms that train.")
+    training: dict[str, Any] = setting({}, "Settings of all arms that train.")
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -120,7 +117,7 @@ class CompareConfig(RunConfig):
         if not isinstance(arms, Mapping):
             return arms
         for name in map(str, arms):
-            check_name(name)
+            check_arm_name(name)
         return {str(name): {"policy": arm} if isinstance(arm, str) else arm for name, arm in arms.items()}
 
     @property
@@ -131,7 +128,7 @@ class CompareConfig(RunConfig):
 
     @model_validator(mode="after")
     def _complete(self) -> CompareConfig:
-        for key in OF_EACH_ARM:
+        for key in fields_for(RunConfig, "arm"):
             if key in self.model_fields_set:
                 raise ValueError(f"{key} belongs to an arm; name it under arms, or as in --arm vpo=embedded:vpo")
         arms = arms_of(self)
@@ -146,9 +143,9 @@ class CompareConfig(RunConfig):
 class CompareOptions(CompareConfig):
     """A comparison, and the settings of `evo compare` that decide no run."""
 
-    against: str | None = Field(None, description="Measure the others against this arm; default: the first.")
-    processes: int | None = Field(
-        None, ge=1, le=64, description="Searches side by side; default: by policies and cores."
+    against: str | None = setting(None, "Measure the others against this arm; default: the first.")
+    processes: int | None = setting(
+        None, "Searches side by side; default: by policies and cores.", "resume", ge=1, le=64
     )
 
     @model_validator(mode="after")
@@ -159,7 +156,7 @@ class CompareOptions(CompareConfig):
         return self
 
 
-def load_comparison(path: str | None, overrides: Mapping[str, Any]) -> CompareOptions:
+def read_comparison(path: str | None, overrides: Mapping[str, Any]) -> CompareOptions:
     """From YAML (keys of a run, `arms` and the other keys of a comparison), then flags. Raises BadInput."""
     source, values = f"--config {path}" if path else OPTIONS, read_yaml(path)
     shared = {re.sub(r"^train\.", "training.", key): value for key, value in overrides.items()}
@@ -167,7 +164,7 @@ def load_comparison(path: str | None, overrides: Mapping[str, Any]) -> CompareOp
     return parse(CompareOptions, values, source)
 
 
-def check_name(name: str) -> None:
+def check_arm_name(name: str) -> None:
     if not _ARM_NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} is no name for an arm: up to 40 letters from a to z, digits, dots, dashes and underscores"
@@ -187,12 +184,12 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     name, policies = name.strip(), [policy.strip(), *policies]
     if not all(policies):
         raise BadInput(f"--arm {text}: expected NAME=POLICY, as in --arm vpo=embedded:vpo")
-    check_name(name)
+    check_arm_name(name)
     values: dict[str, Any] = {"policy": ",".join(policies)}
-    for setting in settings:
-        if _is_policy(setting):
+    for part in settings:
+        if _is_policy(part):
             raise BadInput(f"--arm {text}: policies come before settings, as in NAME=POLICY,POLICY,answers=3")
-        key, equals, value = setting.partition("=")
+        key, equals, value = part.partition("=")
         key = key.strip().replace("-", "_")
         section, dot, inner = key.partition(".")
         if equals and dot and section == "population":
@@ -201,7 +198,7 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
         if not equals or key not in ArmConfig.model_fields or key in ("policy", "population"):
             known = [*(key for key in ArmConfig.model_fields if key not in ("policy", "population")), "population.KEY"]
             hint = did_you_mean(key, known, most=1) or f"; known: {', '.join(known)}"
-            raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm{hint}")
+            raise BadInput(f"--arm {text}: {part!r} is no setting of an arm{hint}")
         values[key] = value.strip()
     return name, values
 

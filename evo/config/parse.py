@@ -9,7 +9,7 @@ from types import GenericAlias
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evo.errors import BadInput, at_file
 from problems.address import did_you_mean
@@ -27,6 +27,17 @@ class StrictModel(BaseModel):
     """Settings without other keys than their own."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+def setting(default: Any, description: str, scopes: str = "", **bounds: Any) -> Any:
+    """A field of a model. scopes: the names by which `fields_for` finds it"""
+    return Field(default, description=description, json_schema_extra={"scopes": scopes}, **bounds)
+
+
+def fields_for(model: type[BaseModel], scope: str) -> list[str]:
+    """The fields of that scope, in their order."""
+    extras: dict[str, Any] = {key: field.json_schema_extra or {} for key, field in model.model_fields.items()}
+    return [key for key, extra in extras.items() if scope in extra.get("scopes", "").split()]
 
 
 def parse(model: type[Model], values: Mapping[str, Any], source: str) -> Model:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
+from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml, setting
 from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames, tracker_name
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
@@ -21,7 +21,7 @@ from problems.weights import SPREAD, read_weights
 from vpo.advantage import METHODS
 from vpo.training.config import TrainerSettings
 
-Rollouts = Annotated[int, Field(ge=1, le=1024)]
+RolloutCount = Annotated[int, Field(ge=1, le=1024)]
 Answers = Annotated[int, Field(ge=1, le=32)]
 Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -45,8 +45,6 @@ Fresh = Annotated[float | Literal["auto"], BeforeValidator(_fresh)]
 
 
 def _weights(given: Any) -> Any:
-    if isinstance(given, int):  # as it was called in settings of a training
-        raise ValueError("the number of random weightings of a training is `weightings`")
     try:
         return read_weights(given)
     except BadAddress as error:
@@ -65,48 +63,47 @@ WEIGHTS = (
 class SamplingConfig(StrictModel):
     """Which policy answers which problems, and how it samples."""
 
-    problems: list[str] = Field(default_factory=list, description="Problem addresses.")
-    policy: str = Field(
+    problems: list[str] = setting([], "Problem addresses.")
+    policy: str = setting(
         "embedded:base",
-        description="The policy: embedded:NAME (mazes), a hub id or directory, vllm:ID, openai:MODEL@URL, or "
+        "The policy: embedded:NAME (mazes), a hub id or directory, vllm:ID, openai:MODEL@URL, or "
         "scripted:mutate (random edits of numbers and programs, no model).",
+        "arm resume",
     )
-    answers: Answers = Field(3, description="Answers per rollout (m).")
-    seed: int = Field(0, ge=0, description="The seed of every random choice.")
-    limit: Count | None = Field(None, description="Use only the first K problems of each set.")
-    weights: Weights | None = Field(None, description=WEIGHTS)
-    temperature: Temperature | None = Field(
-        None, description="The sampling temperature; default: an OpenEvolve config's, else the model's own, else 1."
+    answers: Answers = setting(3, "Answers per rollout (m).")
+    seed: int = setting(0, "The seed of every random choice.", ge=0)
+    limit: Count | None = setting(None, "Use only the first K problems of each set.")
+    weights: Weights | None = setting(None, WEIGHTS)
+    temperature: Temperature | None = setting(
+        None, "The sampling temperature; default: an OpenEvolve config's, else the model's own, else 1.", "sampling"
     )
-    top_p: TopP = Field(1.0, description="Sample from the smallest set of tokens with this much probability.")
-    max_new_tokens: Count | None = Field(
-        None, description="Tokens per rollout at most; default by answer format and count."
+    top_p: TopP = setting(1.0, "Sample from the smallest set of tokens with this much probability.", "sampling")
+    max_new_tokens: Count | None = setting(
+        None, "Tokens per rollout at most; default by answer format and count.", "sampling"
     )
-    sandbox: Mode = Field("auto", description="How code that models write is isolated.")
-    device: str | None = Field(None, description="The device of a transformers model: cpu, cuda, cuda:1.")
-    dtype: Dtype | None = Field(None, description="The number format of a transformers model's weights.")
+    sandbox: Mode = setting("auto", "How code that models write is isolated.")
+    device: str | None = setting(None, "The device of a transformers model: cpu, cuda, cuda:1.", "sampling")
+    dtype: Dtype | None = setting(None, "The number format of a transformers model's weights.", "sampling")
 
 
 class ScorerSettings(StrictModel):
     """Kept with the run, so that a resume needs only the function."""
 
-    statement: str | None = Field(None, description="The task in English, as a prompt shows it.")
-    seed_answer: str | list[str] | None = Field(None, description="The answer that the search starts from.")
-    target: float | None = Field(None, description="The fitness at which the problem counts as solved.")
-    answer_format: Literal["text", "python"] = Field("text", description="How an answer is written.")
-    objectives: list[str] | None = Field(None, description="The names of the scores; default: those of the seed.")
-    directions: dict[str, Literal["max", "min"]] | None = Field(
-        None, description="min for an objective that is better when lower."
+    statement: str | None = setting(None, "The task in English, as a prompt shows it.")
+    seed_answer: str | list[str] | None = setting(None, "The answer that the search starts from.")
+    target: float | None = setting(None, "The fitness at which the problem counts as solved.")
+    answer_format: Literal["text", "python"] = setting("text", "How an answer is written.")
+    objectives: list[str] | None = setting(None, "The names of the scores; default: those of the seed.")
+    directions: dict[str, Literal["max", "min"]] | None = setting(
+        None, "min for an objective that is better when lower."
     )
-    weights: dict[str, float] | list[float] | None = Field(
-        None, description="The objectives' weights in the fitness; default: the plain mean."
+    weights: dict[str, float] | list[float] | None = setting(
+        None, "The objectives' weights in the fitness; default: the plain mean."
     )
-    timeout: float | None = Field(None, gt=0, description="Seconds per answer; default 30.")
-    readable: list[str] | None = Field(None, description="Files and folders that the function reads.")
-    isolated: bool = Field(True, description="Run in the sandbox; off: trusted.")
-    resources: dict[str, float] = Field(
-        default_factory=dict, description="What scoring an answer takes, as in {gpus: 1}; see scoring_resources."
-    )
+    timeout: float | None = setting(None, "Seconds per answer; default 30.", gt=0)
+    readable: list[str] | None = setting(None, "Files and folders that the function reads.")
+    isolated: bool = setting(True, "Run in the sandbox; off: trusted.")
+    resources: dict[str, float] = setting({}, "What scoring an answer takes, as in {gpus: 1}; see scoring_resources.")
 
 
 class SearchTraining(TrainerSettings):
@@ -116,20 +113,16 @@ class SearchTraining(TrainerSettings):
     importance weights and the cap correct for the version that wrote it.
     """
 
-    method: str = Field(description="Train the policy during the search by this method: vpo, grpo, ...")
-    every: int = Field(16, ge=1, description="Iterations per training step.")
-    steps: int | None = Field(None, ge=1, description="Training steps at most; the search continues after them.")
-    max_staleness: int | None = Field(
-        8, ge=0, description="Drop (and count) groups of versions that are older than this many."
+    method: str = setting(..., "Train the policy during the search by this method: vpo, grpo, ...")
+    every: int = setting(16, "Iterations per training step.", ge=1)
+    steps: int | None = setting(None, "Training steps at most; the search continues after them.", ge=1)
+    max_staleness: int | None = setting(8, "Drop (and count) groups of versions that are older than this many.", ge=0)
+    truncate: float | None = setting(2.0, "The cap of truncated importance weights.", gt=0.0)
+    tolerance: float = setting(
+        0.05, "Nats per token by which sampler and trainer may differ on the probe after a sync.", gt=0.0
     )
-    truncate: float | None = Field(2.0, gt=0.0, description="The cap of truncated importance weights.")
-    tolerance: float = Field(
-        0.05, gt=0.0, description="Nats per token by which sampler and trainer may differ on the probe after a sync."
-    )
-    save_every: int = Field(
-        10, ge=1, description="Steps between checkpoints; a resume repeats the steps since the last."
-    )
-    keep: int = Field(2, ge=1, description="Checkpoints to keep.")
+    save_every: int = setting(10, "Steps between checkpoints; a resume repeats the steps since the last.", ge=1)
+    keep: int = setting(2, "Checkpoints to keep.", ge=1)
 
     @model_validator(mode="after")
     def _sensible(self) -> SearchTraining:
@@ -141,33 +134,23 @@ class SearchTraining(TrainerSettings):
         return self
 
 
-def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A trainer's settings as they were stored, completed. weightings was called weights, which are a user's of the
-    objectives now."""
-    if isinstance(values.get("weights"), int):
-        return {"weightings" if key == "weights" else key: value for key, value in values.items()}
-    return dict(values)
-
-
 class PromptConfig(StrictModel):
     """The contents of a prompt in addition to the task."""
 
-    style: Literal["auto", "evo", "openevolve"] = Field(
-        "auto", description="The templates; auto: OpenEvolve's for an OpenEvolve directory, else ours."
+    style: Literal["auto", "evo", "openevolve"] = setting(
+        "auto", "The templates; auto: OpenEvolve's for an OpenEvolve directory, else ours."
     )
-    diff: bool | None = Field(
-        None, description="Ask for SEARCH/REPLACE edits instead of whole answers; needs one answer per rollout."
+    diff: bool | None = setting(
+        None, "Ask for SEARCH/REPLACE edits instead of whole answers; needs one answer per rollout."
     )
-    max_answer_chars: int = Field(
-        8000, ge=100, description="Cut longer answers in the middle when a prompt shows them."
+    max_answer_chars: int = setting(8000, "Cut longer answers in the middle when a prompt shows them.", ge=100)
+    max_feedback_chars: int = setting(1500, "Characters of feedback shown per candidate at most.", ge=0)
+    show_parent: bool = setting(
+        True, "Show a parent; off: every prompt is only the task (best-of-n without evolution)."
     )
-    max_feedback_chars: int = Field(1500, ge=0, description="Characters of feedback shown per candidate at most.")
-    show_parent: bool = Field(
-        True, description="Show a parent; off: every prompt is only the task (best-of-n without evolution)."
-    )
-    fresh: Fresh = Field(
+    fresh: Fresh = setting(
         "auto",
-        description="The share of prompts that show only the task, no parent; auto: the share of answers that were "
+        "The share of prompts that show only the task, no parent; auto: the share of answers that were "
         "repeats because a parent was shown.",
     )
 
@@ -175,80 +158,77 @@ class PromptConfig(StrictModel):
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
-    weights: Weights | None = Field(
-        None,
-        description=f"{WEIGHTS} {SPREAD}: search for all weights alike; the set of best answers is the result.",
+    weights: Weights | None = setting(
+        None, f"{WEIGHTS} {SPREAD}: search for all weights alike; the set of best answers is the result."
     )
 
-    iterations: Count | None = Field(
-        None, description="Iterations per problem; default 100, or an OpenEvolve config's."
+    iterations: Count | None = setting(
+        None, "Iterations per problem; default 100, or an OpenEvolve config's.", "resume"
     )
-    iterations_each: list[Count] = Field(
-        default_factory=list,
-        description="Iterations of each problem where OpenEvolve configs plan different numbers; evo writes it.",
+    iterations_each: list[Count] = setting(
+        [], "Iterations of each problem where OpenEvolve configs plan different numbers; evo writes it."
     )
-    rollouts: Rollouts = Field(1, description="Rollouts per iteration (G).")
+    rollouts: RolloutCount = setting(1, "Rollouts per iteration (G).", "arm")
 
-    max_answers: Count | None = Field(None, description="Stop after this many answers in all; a chain of m counts m.")
-    max_total_tokens: Count | None = Field(
-        None, description="Stop after this many generated tokens in all; --max-new-tokens limits one reply."
+    max_answers: Count | None = setting(
+        None, "Stop after this many answers in all; a chain of m counts m.", "budget resume search"
     )
-    max_cost: float | None = Field(
-        None, gt=0, description="Stop at this cost in all, for public models and policies with ?price=."
+    max_total_tokens: Count | None = setting(
+        None, "Stop after this many generated tokens in all; --max-new-tokens limits one reply.", "budget resume search"
     )
-    max_seconds: float | None = Field(
-        None, gt=0, description="Stop after this many seconds of searching in all, pauses excluded."
+    max_cost: float | None = setting(
+        None, "Stop at this cost in all, for public models and policies with ?price=.", "budget resume search", gt=0
     )
-    max_unanswered: int = Field(
+    max_seconds: float | None = setting(
+        None, "Stop after this many seconds of searching in all, pauses excluded.", "budget resume", gt=0
+    )
+    max_unanswered: int = setting(
         20,
-        ge=0,
-        description="Stop with exit code 1 after this many replies of a server in a row without an answer: failed, "
+        "Stop with exit code 1 after this many replies of a server in a row without an answer: failed, "
         "empty, cut at the token limit, or only reasoning; 0: never.",
+        "budget",
+        ge=0,
     )
-    until_solved: bool = Field(False, description="Stop a problem when it is solved.")
-    patience: Count | None = Field(
-        None, description="Stop a problem after this many iterations in a row without a better best answer."
+    until_solved: bool = setting(False, "Stop a problem when it is solved.", "budget")
+    patience: Count | None = setting(
+        None, "Stop a problem after this many iterations in a row without a better best answer.", "budget resume search"
     )
-    set_size: Answers | None = Field(
+    set_size: Answers | None = setting(
         None,
-        description="Show at the end the set of at most K answers that is best if each objective counts its best "
+        "Show at the end the set of at most K answers that is best if each objective counts its best "
         "member, as for a portfolio of rules.",
     )
-    start: list[str] = Field(
-        default_factory=list,
-        description="Further answers to start from: a file, or the archives of a run. May be given several times.",
+    start: list[str] = setting(
+        [], "Further answers to start from: a file, or the archives of a run. May be given several times.", "search"
     )
 
-    start_anyway: bool = Field(False, description="Search with a model although the scorer fails the seed answer.")
+    start_anyway: bool = setting(False, "Search with a model although the scorer fails the seed answer.")
 
-    parallel: Count | None = Field(None, description="Iterations in flight; default by policy and number of problems.")
-    lag: int = Field(
+    parallel: Count | None = setting(None, "Iterations in flight; default by policy and number of problems.")
+    lag: int = setting(
         0,
+        "Iterations that may run ahead of a slow rollout or evaluation, beyond those in flight: they are "
+        "committed as they come back, and the run is not reproducible from its seed.",
+        "search",
         ge=0,
         le=100_000,
-        description="Iterations that may run ahead of a slow rollout or evaluation, beyond those in flight: they are "
-        "committed as they come back, and the run is not reproducible from its seed.",
     )
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     prompt: PromptConfig = Field(default_factory=PromptConfig)
-    train: SearchTraining | None = Field(None, description="Train the policy during the search.")
-    scorer: ScorerSettings | None = Field(None, description="The declarations of a scoring function given in Python.")
-    policy_changes: list[dict[str, str | int | float]] = Field(
-        default_factory=list, description="How evo resume changed the policy's options, oldest first; evo writes it."
+    train: SearchTraining | None = setting(None, "Train the policy during the search.", "arm search")
+    scorer: ScorerSettings | None = setting(None, "The declarations of a scoring function given in Python.")
+    policy_changes: list[dict[str, str | int | float]] = setting(
+        [], "How evo resume changed the policy's options, oldest first; evo writes it.", "search"
     )
-    verifies: str | None = Field(
-        None, description="The run whose winner this one is measured against; evo verify writes it."
-    )
-    report_to: TrackerNames = Field(default_factory=list, description=REPORT_TO)
-    tracked_as: str = Field("", description=TRACKED_AS)
-    scoring_resources: dict[str, float] | None = Field(
+    verifies: str | None = setting(None, "The run whose winner this one is measured against; evo verify writes it.")
+    report_to: TrackerNames = setting([], REPORT_TO, "resume search")
+    tracked_as: str = setting("", TRACKED_AS, "search")
+    scoring_resources: dict[str, float] | None = setting(
         None,
-        description="What scoring an answer takes: cpus, gpus, a cluster's names; default: as the scorers declare. "
+        "What scoring an answer takes: cpus, gpus, a cluster's names; default: as the scorers declare. "
         "--ray ADDRESS?scorers=N gives it to each scoring process.",
     )
-    scoring_workers: int | None = Field(
-        None, ge=1, le=256, description="Answers scored at once; default: the number of CPUs."
-    )
+    scoring_workers: int | None = setting(None, "Answers scored at once; default: the number of CPUs.", ge=1, le=256)
 
     @model_validator(mode="before")
     @classmethod
@@ -310,18 +290,12 @@ def load_config(path: str | RunConfig | None, overrides: Mapping[str, Any]) -> R
     return parse(RunConfig, values, source)
 
 
-def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration as the database holds it, ready to be validated; see complete_trainer."""
-    train = values.get("train")
-    return {**values, "train": complete_trainer(train)} if train else dict(values)
-
-
 class EvaluateConfig(SamplingConfig):
     """The settings of `evo evaluate`."""
 
-    answers_total: int = Field(30, ge=1, le=100_000, description="Answers per problem.")
-    seeds: int = Field(1, ge=1, le=1000, description="How many seeds, from --seed on.")
-    against: str | None = Field(None, description="Compare problem by problem with a file that -o wrote.")
+    answers_total: int = setting(30, "Answers per problem.", ge=1, le=100_000)
+    seeds: int = setting(1, "How many seeds, from --seed on.", ge=1, le=1000)
+    against: str | None = setting(None, "Compare problem by problem with a file that -o wrote.")
 
     @model_validator(mode="after")
     def _judged_by_one(self) -> EvaluateConfig:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
-from evo.config.parse import OPTIONS, StrictModel, parse, read_yaml
-from evo.config.run import WEIGHTS, Answers, Count, Rollouts, Share, Weights
+from evo.config.parse import OPTIONS, StrictModel, fields_for, parse, read_yaml, setting
+from evo.config.run import WEIGHTS, Answers, Count, RolloutCount, Share, Weights
 from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, drop_password
@@ -28,12 +28,13 @@ _RUN_AT = re.compile(r"(?P<run>[^@]+)@(?P<address>[A-Za-z][A-Za-z0-9+]*://.*)")
 class TraceSettings(StrictModel):
     """The place of the traces, and which of them to learn from. A group is taken whole or not at all."""
 
-    from_traces: list[str] = Field(
-        default_factory=list,
-        description="Learn from the stored answers of these runs (RUN, a comparison's name, RUN@DATABASE; commas), "
+    from_traces: list[str] = setting(
+        [],
+        "Learn from the stored answers of these runs (RUN, a comparison's name, RUN@DATABASE; commas), "
         "instead of sampling.",
+        "resume",
     )
-    db: str = Field(DEFAULT_DB, description="The database of runs that name no other.")
+    db: str = setting(DEFAULT_DB, "The database of runs that name no other.", "resume")
 
     @field_validator("from_traces")
     @classmethod
@@ -48,78 +49,64 @@ def run_and_address(given: str, db: str) -> tuple[str, str]:
     return (matched["run"], matched["address"]) if matched else (given, db)
 
 
-_OF_SAMPLING = (
-    "problems",
-    "limit",
-    "rollouts",
-    "parents",
-    "parents_from",
-    "visits",
-    "reward",
-    "weights",
-)
-"""Settings that decide which prompts are sampled, and how; traces have been sampled already."""
-
-
 class TrainRun(TraceSettings, TrainerSettings):
     """Everything that decides a training run. One seed and one configuration give one run."""
 
-    problems: list[str] = Field(default_factory=list, description="Problem addresses to learn from.")
-    limit: Count | None = Field(None, description="Use only the first K problems of each set.")
-    policy: str = Field("embedded:base", description="The policy that training starts from.")
-    steps: int = Field(200, ge=1, description="Optimiser steps.")
-    max_seconds: float | None = Field(
-        None, gt=0, description="Stop after this many seconds of training, evaluation excluded."
+    problems: list[str] = setting([], "Problem addresses to learn from.", "prompts")
+    limit: Count | None = setting(None, "Use only the first K problems of each set.", "prompts")
+    policy: str = setting("embedded:base", "The policy that training starts from.")
+    steps: int = setting(200, "Optimiser steps.", "resume", ge=1)
+    max_seconds: float | None = setting(
+        None, "Stop after this many seconds of training, evaluation excluded.", "resume", gt=0
     )
-    max_answers: int | None = Field(None, ge=1, description="Stop after this many answers.")
-    seed: int = Field(0, ge=0, description="The seed of every random choice.")
-    report_to: TrackerNames = Field(default_factory=list, description=REPORT_TO)
-    tracked_as: str = Field("", description=TRACKED_AS)
+    max_answers: int | None = setting(None, "Stop after this many answers.", "resume", ge=1)
+    seed: int = setting(0, "The seed of every random choice.", ge=0)
+    report_to: TrackerNames = setting([], REPORT_TO, "resume")
+    tracked_as: str = setting("", TRACKED_AS, "resume")
 
-    prompts: int = Field(8, ge=1, description="Prompts per step.")
-    rollouts: Rollouts = Field(8, description="Rollouts per prompt (G).")
-    children: int = Field(
+    prompts: int = setting(8, "Prompts per step.", ge=1)
+    rollouts: RolloutCount = setting(8, "Rollouts per prompt (G).", "prompts")
+    children: int = setting(
         1,
+        "With improve: at most so many better answers to a prompt, each its own rollout; the prompt is computed once.",
         ge=1,
         le=64,
-        description="With improve: at most so many better answers to a prompt, each its own rollout; the prompt is "
-        "computed once.",
     )
-    answers: Answers | None = Field(None, description="Answers per rollout (m); default 3 for chains, else 1.")
-    temperature: float = Field(1.0, gt=0.0, le=5.0, description="The sampling temperature in training.")
-    max_new_tokens: int | None = Field(
-        None, ge=1, description="Tokens per rollout at most; default by answer format and count."
-    )
-    parents: Share = Field(0.25, description="The share of prompts that show a parent.")
-    parents_from: str = Field(
+    answers: Answers | None = setting(None, "Answers per rollout (m); default 3 for chains, else 1.")
+    temperature: float = setting(1.0, "The sampling temperature in training.", gt=0.0, le=5.0)
+    max_new_tokens: int | None = setting(None, "Tokens per rollout at most; default by answer format and count.", ge=1)
+    parents: Share = setting(0.25, "The share of prompts that show a parent.", "prompts")
+    parents_from: str = setting(
         "step",
-        pattern=r"^(step|archive|archive:.+)$",
-        description="Where parents come from. step: an answer of the previous step; archive: archives that grow as in "
+        "Where parents come from. step: an answer of the previous step; archive: archives that grow as in "
         "a search while problems are sampled again; archive:RUN (RUN@DATABASE): archives that begin with those of a "
         "search at a random moment.",
+        "prompts",
+        pattern=r"^(step|archive|archive:.+)$",
     )
-    visits: int = Field(
-        16, ge=1, description="Prompts per problem before the next one's turn, unless it is solved sooner."
+    visits: int = setting(
+        16, "Prompts per problem before the next one's turn, unless it is solved sooner.", "prompts", ge=1
     )
-    reward: RewardKind = Field(
+    reward: RewardKind = setting(
         "value",
-        description="The reward of an answer. value: its fitness or its objectives; "
+        "The reward of an answer. value: its fitness or its objectives; "
         "solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",
+        "prompts",
     )
 
-    weights: Weights | None = Field(None, description=f"{WEIGHTS} For methods that learn from one fitness.")
+    weights: Weights | None = setting(None, f"{WEIGHTS} For methods that learn from one fitness.", "prompts")
 
-    evaluate: list[str] = Field(default_factory=list, description="Held-out problem addresses to evaluate on.")
-    evaluate_every: int = Field(50, ge=1, description="Steps between held-out evaluations.")
-    evaluate_limit: Count | None = Field(None, description="Use only the first K held-out problems of each set.")
-    evaluate_answers: int = Field(30, ge=1, description="Answers per problem in an evaluation.")
-    save_every: int = Field(50, ge=1, description="Steps between checkpoints.")
-    keep: int = Field(2, ge=1, description="Checkpoints to keep, in addition to the final one.")
-    sandbox: Mode = Field("auto", description="How code that models write is isolated.")
-    device: str | None = Field(None, description="The device: cpu, cuda, cuda:1.")
-    dtype: Literal["float32", "bfloat16"] | None = Field(
+    evaluate: list[str] = setting([], "Held-out problem addresses to evaluate on.")
+    evaluate_every: int = setting(50, "Steps between held-out evaluations.", ge=1)
+    evaluate_limit: Count | None = setting(None, "Use only the first K held-out problems of each set.")
+    evaluate_answers: int = setting(30, "Answers per problem in an evaluation.", ge=1)
+    save_every: int = setting(50, "Steps between checkpoints.", "resume", ge=1)
+    keep: int = setting(2, "Checkpoints to keep, in addition to the final one.", "resume", ge=1)
+    sandbox: Mode = setting("auto", "How code that models write is isolated.")
+    device: str | None = setting(None, "The device: cpu, cuda, cuda:1.")
+    dtype: Literal["float32", "bfloat16"] | None = setting(
         None,
-        description="With LoRA: the type of the frozen weights, in which rollouts are sampled too; default bfloat16 on "
+        "With LoRA: the type of the frozen weights, in which rollouts are sampled too; default bfloat16 on "
         "a GPU and float32 on a CPU.",
     )
 
@@ -160,7 +147,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     def _check_unsampled(self) -> None:
         fields = TrainRun.model_fields
-        for name in _OF_SAMPLING:
+        for name in fields_for(TrainRun, "prompts"):
             if getattr(self, name) != fields[name].get_default(call_default_factory=True):
                 raise ValueError(f"stored traces are already sampled: {name} cannot be set")
 
@@ -195,10 +182,7 @@ class TrainRun(TraceSettings, TrainerSettings):
         return self.answers or (3 if self.method == IMPROVE or METHODS[self.method].chain else 1)
 
 
-RESUMABLE = {
-    *("steps", "max_seconds", "max_answers", "keep", "save_every", "db", "from_traces"),
-    *("report_to", "tracked_as"),
-}
+RESUMABLE = fields_for(TrainRun, "resume")
 """Settings that a resume may change: budgets, where the same traces are, and trackers."""
 
 
@@ -216,7 +200,7 @@ def plan_training(
 
 def check_resumable(named: Iterable[str], fixed: str, others: bool) -> None:
     """BadInput if a resume is given settings that cannot change. others: whether any of `fixed` was given"""
-    changed = sorted(set(named) - RESUMABLE)
+    changed = sorted(set(named).difference(RESUMABLE))
     if others or changed:
         what = f"--{changed[0].replace('_', '-')}" if changed else fixed
         raise BadInput(f"--resume keeps the run's settings: {what} cannot change (budgets can)")

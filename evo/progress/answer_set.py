@@ -14,8 +14,7 @@ import numpy as np
 from evo.errors import BadInput
 from evo.progress.answer import score_held_out
 from evo.values import as_dict, scored_value, write_number, write_value
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.answer_sets import best_set, group_means

@@ -47,9 +47,9 @@ from evo.progress.snapshot import (
 )
 from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
+from evo.stats.intervals import Interval
 from islands.browse import candidate, first_prompt
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.lock import LOST
 from islands.runs import (
     BEFORE_SEEDS,
@@ -69,7 +69,7 @@ from islands.training import newest_training, training_steps
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
 from problems.weights import SPREAD
-from vpo.metrics import Interval, diversity
+from vpo.metrics import diversity
 from vpo.scalarize import Floats
 
 _IMPROVEMENTS_KEPT, _CACHED = 30, 1 << 22

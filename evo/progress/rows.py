@@ -21,11 +21,11 @@ from evo.progress.snapshot import ArmSnapshot, Snapshot
 from evo.search.defaults import planned_iterations
 from evo.search.status import format_time
 from evo.stats import Difference, write_difference
+from evo.stats.intervals import Interval
 from evo.values import digits_of, scored_value, write_number, write_signed, write_value, write_values
 from islands.runs import RunOverview, SearchOverview
 from islands.types import Candidate, ProblemRecord, Totals
 from problems.objectives import REWARD, Measure, Objective, Value, own_values, value_of
-from vpo.metrics import Interval
 
 NONE = "-"
 STATES = ("running", "waiting", "done", "interrupted", "failed")

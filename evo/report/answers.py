@@ -18,7 +18,7 @@ from evo.progress.front import AnswerFront, FrontAnswer, front_of
 from evo.progress.model import Progress, SearchRecord
 from evo.report.plots import Plot, PlotLine
 from evo.values import scored_value, write_number, write_value
-from islands.history import CandidateReader
+from islands.groups import CandidateReader
 from islands.names import format_db_option
 from islands.types import Candidate, ProblemRecord
 from problems.objectives import Value, measure_of, own_values, value_of

@@ -25,8 +25,8 @@ from evo.report.tables import (
     set_table,
 )
 from evo.stats import detectable
+from evo.stats.intervals import Interval
 from problems.address import name_few
-from vpo.metrics import Interval
 
 ONLY_SHOWN = 8
 LEGEND = (

@@ -26,7 +26,7 @@ from islands.training import checkpoints
 from islands.types import OF_ROLLOUTS, REPLIES
 from problems.objectives import is_lower, seeded_objectives
 
-REASONS = 5
+_REASONS = 5
 """Why nothing was scored: the most frequent reasons."""
 
 
@@ -101,7 +101,7 @@ def end_run(open_run: OpenRun, stop: Stop, failure: SearchFailed | None = None) 
     """Record how the run ended, and which problems have had all their iterations. Returns the outcome, its reason, and
     the summary. Raises DatabaseUnavailable or RunBusy, unless the search failed."""
     outcome, reason = outcome_of(open_run, stop, failure)
-    summary = summarize(open_run, outcome, reason, Stop(StopReason.FAILED) if failure is not None else stop)
+    summary = summarize_run(open_run, outcome, reason, Stop(StopReason.FAILED) if failure is not None else stop)
     try:
         with open_run.store.begin() as transaction:
             for problem_run in open_run.problem_runs:
@@ -143,7 +143,7 @@ def _best_of(problem_run: ProblemRun) -> dict[str, Any]:
     }
 
 
-def summarize(open_run: OpenRun, outcome: str, reason: str, stop: Stop) -> dict[str, Any]:
+def summarize_run(open_run: OpenRun, outcome: str, reason: str, stop: Stop) -> dict[str, Any]:
     """The run's metrics, and a record of each problem."""
     status = open_run.status
     return {
@@ -179,7 +179,7 @@ def _describe_unscored(open_run: OpenRun) -> dict[str, Any] | None:
         return None
     found = format_errors(store, run).items()
     reasons = Counter({reason: count for reason, count in found if " answers found: " not in reason})  # unreadable
-    reasons.update({failure.error: failure.count for failure in failed_candidates(store, run, REASONS)})
+    reasons.update({failure.error: failure.count for failure in failed_candidates(store, run, _REASONS)})
     remedy = "look at a reply and at the scorer's feedback (evo show); name another model if its replies are poor"
     lacking = {reason: count for reason, kind in REPLIES.items() if (count := status.errors[kind])}
     if status.repeats > failed:
@@ -190,4 +190,4 @@ def _describe_unscored(open_run: OpenRun) -> dict[str, Any] | None:
         remedy = "ask for one answer a reply: --answers 1"
     if status.repeats:
         reasons["a repeat of an answer that the search had"] = status.repeats
-    return {"reasons": dict(reasons.most_common(REASONS)), "remedy": remedy, "reply": status.reply}
+    return {"reasons": dict(reasons.most_common(_REASONS)), "remedy": remedy, "reply": status.reply}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig, complete_run
+from evo.config.run import RunConfig
 from evo.config.trackers import check_trackers, tracker_name
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
@@ -78,10 +78,10 @@ def config_of(run: RunRecord, changes: Changes = UNCHANGED) -> RunConfig:
     if unknown := run.config.keys() - RunConfig.model_fields.keys():
         settings = name_few(sorted(unknown), 3)
         raise BadInput(f"run {run.name} has settings of another version of evo, which must continue it: {settings}")
-    return parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {run.name}")
+    return parse(RunConfig, {**run.config, **changes.settings}, f"run {run.name}")
 
 
-async def relaunch(
+async def resume_run(
     name: str,
     *,
     db: str,

@@ -71,8 +71,8 @@ Seeds = list[ScoredAnswer] | ScorerFault
 
 @dataclass(eq=False)
 class OpenRun:
-    """A run with everything that its search holds open: `launch` opens a new one, `relaunch` a stored one. Its fields
-    are set from the first to the last, as it opens.
+    """A run with everything that its search holds open: `start_run` opens a new one, `resume_run` a stored one. Its
+    fields are set from the first to the last, as it opens.
 
     resources: those of this search only, which `close` releases with the store
     shared: those that it shares with other searches; the same as `resources` if it shares none
@@ -142,7 +142,7 @@ class OpenRun:
 
     def open_problem(self, problem: Problem, record: ProblemRecord) -> None:
         """A stored problem with its population, which is empty until it is advanced."""
-        population = Population(self.store, record, population_config(self.config, problem), problem.answer_format)
+        population = Population(self.store, record, population_config(self.config, problem))
         formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in self.operators]
         if isinstance(formats[0], TunedFormat):
             formats[0].rollouts = self.operators[0].rollouts
@@ -184,7 +184,7 @@ class OpenRun:
             self.store.close()
 
 
-async def launch(
+async def start_run(
     config: RunConfig,
     *,
     db: str,

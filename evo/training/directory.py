@@ -22,7 +22,7 @@ from evo.glossary import TRAINING_METRICS
 from evo.whole_file import lock_folder, write_whole
 from problems.weights import write_weights
 
-SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
+SETTINGS, METRICS, _CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
 
 
 class TrainingDirectory:
@@ -74,7 +74,7 @@ class TrainingDirectory:
     def rewind(self, step: int) -> None:
         """Delete records after `step`, which will be repeated, and checkpoints that a kill left incomplete."""
         for pattern in ("*.writing-*", "*.replaced"):
-            for half in (self.folder / CHECKPOINTS).glob(pattern):
+            for half in (self.folder / _CHECKPOINTS).glob(pattern):
                 shutil.rmtree(half)
         self.lines = [line for line in self.read_lines() if line["step"] <= step]
         path = self.folder / METRICS
@@ -100,14 +100,14 @@ class TrainingDirectory:
         return False
 
     def place(self, step: int) -> Path:
-        return self.folder / CHECKPOINTS / f"step-{step:06d}"
+        return self.folder / _CHECKPOINTS / f"step-{step:06d}"
 
     def checkpoints(self) -> list[Path]:
         """Complete checkpoints, oldest first."""
         from vpo.training.checkpoint import TRAINER_STATE
 
         return sorted(
-            p.parent for p in (self.folder / CHECKPOINTS).glob(f"step-*/{TRAINER_STATE}") if p.parent.suffix == ""
+            p.parent for p in (self.folder / _CHECKPOINTS).glob(f"step-*/{TRAINER_STATE}") if p.parent.suffix == ""
         )
 
     def prune(self, keep: int) -> None:

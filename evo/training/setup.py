@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import PromptConfig, RunConfig, complete_trainer
+from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import RESUMABLE, TrainRun, run_and_address
 from evo.errors import BadInput, check_whole_sampling, not_trainable
 from evo.evaluation.evaluate import open_formats
@@ -48,7 +48,7 @@ def resume_training(folder: str, overrides: Mapping[str, Any]) -> Training:
     `overrides` may raise its budgets and name the new place of its traces."""
     directory = TrainingDirectory(folder)
     about = directory.settings()
-    run = parse(TrainRun, {**complete_trainer(about["config"]), **overrides}, f"--resume {folder}")
+    run = parse(TrainRun, {**about["config"], **overrides}, f"--resume {folder}")
     checkpoint = next(reversed(directory.checkpoints()), None)
     if checkpoint is None:
         return _open(run, run.policy, directory, about, {})

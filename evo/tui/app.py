@@ -32,7 +32,7 @@ from evo.progress.model import Progress
 from evo.progress.rows import best_title, mean_best, solved_cell
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
-from evo.tui.child import CommandProcess
+from evo.tui.child import WatchedSearch
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
@@ -102,7 +102,7 @@ class ScreenApp(App[int]):
     """The screen of a run or a comparison. It returns the exit code.
 
     open_progress: called in a thread until it gives the reader; None while the run is not stored yet
-    child: the search, if this screen can stop it
+    child: the search, if this screen can stop it, which is then the screen's parent process
     failure: why the screen gave up; None if it did not
     """
 
@@ -125,7 +125,7 @@ class ScreenApp(App[int]):
         Binding("t", "change_theme", "Theme", show=False, tooltip="another theme; EVO_THEME chooses the first one"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
         Binding("escape", "step_back", show=False, tooltip="leave the answer; else show all problems"),
-        Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell; a search continues"),
+        Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell, until fg"),
         Binding("j", "move(1)", show=False),
         Binding("k", "move(-1)", show=False),
     ]  # fmt: skip
@@ -135,7 +135,7 @@ class ScreenApp(App[int]):
         open_progress: Callable[[], Progress | None] | None = None,
         *,
         loading: str = "loading",
-        child: CommandProcess | None = None,
+        child: WatchedSearch | None = None,
         snapshot: Snapshot | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -367,6 +367,11 @@ class ScreenApp(App[int]):
         self._child.send_signal(signal.SIGINT)
         self._loading = "stopping"
         self.refresh_all()
+
+    def action_suspend_process(self) -> None:
+        if self._child is not None:
+            self._child.send_signal(signal.SIGTSTP)  # the shell waits for it, not for this process
+        super().action_suspend_process()
 
     def action_answer(self) -> None:
         if self._rows and not self._shows_answer:

@@ -1,23 +1,21 @@
-"""`evo` commands as child processes: a search behind its screen, a stage of a pipeline."""
+"""Processes of commands: the search that a screen shows, which is its parent, and the command of a pipeline's stage."""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
-import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from problems.child_process import python_path
 
-SHOWN_VARIABLE = "EVO_SHOWN"
-"""Set for a search that a screen shows: it prints no progress."""
+if TYPE_CHECKING:
+    from evo.progress.model import Progress
 
 
 def can_show(console: Console) -> bool:
@@ -30,32 +28,56 @@ def can_show(console: Console) -> bool:
         return False
 
 
-def is_shown() -> bool:
-    """Whether this process is a search that a screen shows."""
-    return bool(os.environ.get(SHOWN_VARIABLE))
+class WatchedSearch:
+    """The search of the parent process, for its screen. running: whether it has not ended"""
+
+    def __init__(self, orders: IO[str]) -> None:
+        """orders: a line of JSON, [database, name, reference arm], once the search is stored; they end with it"""
+        self.running = True
+        self._orders, self._process = orders, os.getppid()
+        self._stored: tuple[str, str, str | None] | None = None
+
+    def wait(self) -> int:
+        """Read the orders until the search ends. Returns 0, the screen's own exit code."""
+        for line in self._orders:
+            self._stored = tuple(json.loads(line))
+        self.running = False
+        return 0
+
+    def send_signal(self, number: int) -> None:
+        """SIGINT is Ctrl-C: the first finishes what is in flight, the second ends at once. Nothing if it has ended."""
+        if os.getppid() == self._process:
+            os.kill(self._process, number)
+
+    def open_progress(self) -> Progress | None:
+        """The reader; None while nothing is stored."""
+        if self._stored is None:
+            return None
+        from evo.progress.model import Progress
+        from islands.store import Store
+
+        db, name, against = self._stored
+        return Progress(Store.open(db, read_only=True), name, against, live=True)
 
 
 class CommandProcess:
-    """`evo ARGUMENTS`. It has its own session, so that the terminal's signals come to its owner alone, and it ends with
-    its owner (evo.cli.end_with_parent).
+    """`evo ARGUMENTS` as a child. It has its own session, so that the terminal's signals come to its owner alone, and
+    it is killed when its owner ends (evo.cli.end_with_parent).
 
     last_line: that it wrote to stderr
     """
 
-    def __init__(self, arguments: Sequence[str], settings: Mapping[str, str], *, held: bool = False, **options: Any):
-        """settings: for its environment; held: what it prints is kept until `end`; options: of subprocess.Popen"""
+    def __init__(self, arguments: Sequence[str], settings: Mapping[str, str], **options: Any):
+        """settings: for its environment; options: of subprocess.Popen"""
         self.last_line = ""
-        text: dict[str, Any] = {"encoding": "utf-8", "errors": "replace"}
-        self._held = [tempfile.TemporaryFile("w+", **text) for _ in range(2 * held)]  # noqa: SIM115 - stdout, stderr
-        if held:
-            options["stdout"] = self._held[0]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "evo", *arguments],
             env={**os.environ, "PYTHONPATH": python_path(), "EVO_PARENT": str(os.getpid()), **settings},
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            **text,
+            encoding="utf-8",
+            errors="replace",
             **options,
         )
         self._reader = threading.Thread(target=self._pass_on, daemon=True)
@@ -65,11 +87,7 @@ class CommandProcess:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self.last_line = line.strip() or self.last_line
-            (self._held[1] if self._held else sys.stderr).write(line)
-
-    @property
-    def running(self) -> bool:
-        return self._process.poll() is None
+            sys.stderr.write(line)
 
     def send_signal(self, number: int) -> None:
         """SIGINT is Ctrl-C: the first finishes what is in flight, the second ends at once. Nothing if it has ended."""
@@ -80,16 +98,3 @@ class CommandProcess:
         code = self._process.wait()
         self._reader.join(timeout=1.0)  # a process that it started may still hold the pipe
         return code
-
-    def end(self, *, output: bool = True) -> None:
-        """Interrupt it if it still runs, wait for it, and print what was held. output: also its stdout"""
-        if self.running:
-            self.send_signal(signal.SIGINT)
-        code = self.wait()
-        for held, stream in list(zip(self._held, (sys.stdout, sys.stderr), strict=False))[0 if output else 1 :]:
-            held.seek(0)
-            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
-                stream.write(held.read())
-                stream.flush()
-        if code < 0:
-            print(f"evo: the search's process died ({signal.Signals(-code).name})", file=sys.stderr)

@@ -16,8 +16,8 @@ from support.searches import run_search
 from evo.config.run import RunConfig
 from evo.progress.model import Progress
 from evo.report.page import build_page, render
-from evo.runs.resume import relaunch
-from evo.runs.start import Changes, launch
+from evo.runs.resume import resume_run
+from evo.runs.start import Changes, start_run
 from evo.search import resources as shared
 from islands.comparisons import PlannedRun, plan
 from islands.schema import Runs
@@ -106,10 +106,10 @@ def make_search(monkeypatch):
         monkeypatch.setattr(shared, "resolve_problems", lambda config: list(problems))
         monkeypatch.setattr(shared, "open_policy", lambda config, problems: policy)
         if resume:
-            opening = relaunch(name, db=db, changes=Changes(settings, accept_change))
+            opening = resume_run(name, db=db, changes=Changes(settings, accept_change))
         else:
             config = RunConfig.model_validate({"problems": ["x"], "answers": 2, **settings})
-            opening = launch(config, db=db, name=name, command="test")
+            opening = start_run(config, db=db, name=name, command="test")
         return run_search(opening, stop_after=stop_after, interrupt_after=interrupt_after)
 
     return run

@@ -14,7 +14,7 @@ from islands.schema import METADATA
 def searched(store, name):
     """A run with every kind of row that a search writes, and a step of training."""
     problem = new_problem(store, name)
-    population = Population(store, problem, small_config(), "text")
+    population = Population(store, problem, small_config())
     search(store, population, 30)
     run = store.run(name)
     with store.begin() as tx:

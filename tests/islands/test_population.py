@@ -47,8 +47,7 @@ def test_a_group_is_stored_whole(store):
     assert [count(store, table) for table in (PromptGroups, Rollouts, AnswerLinks, Candidates)] == [1, 3, 3, 3]
     record = population.candidate(placements[0].candidate)
     assert (record.text, record.generation, record.island, record.parent) == ("one", 1, 1, seed)
-    assert population.score_of(record.id) == first.score
-    assert population.score_of(placements[1].candidate) == second.score
+    assert record.score == first.score and population.candidate(placements[1].candidate).score == second.score
     assert population.known(identity("one", "text")) == record.id and population.known(b"0" * 16) is None
     with pytest.raises(KeyError):
         population.candidate(10**9)
@@ -165,7 +164,7 @@ def test_what_a_transaction_added_can_be_chosen_before_it_ends(store):
     with store.begin() as tx:
         population.add(group(problem, 0, [answer("first", 0.5)]), tx)
         assert population.select(0, np.random.default_rng(0)).parent.text == "first"
-        assert population.score_of(population.known(identity("first", "text"))).fitness == 0.5
+        assert population.candidate(population.known(identity("first", "text"))).fitness == 0.5
         population.add(group(problem, 1, [answer("second", 0.7)], parent=population.best[0]), tx)
     assert population.best[1] == 0.7 and count(store, PromptGroups) == 2
 

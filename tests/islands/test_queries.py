@@ -9,7 +9,7 @@ import time
 import pytest
 from support.island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
 
-from islands import browse, history, runs
+from islands import browse, runs
 from islands import groups as traces
 from islands.browse import ancestors
 from islands.population.population import Population
@@ -114,7 +114,7 @@ def test_what_is_newer_adds_up_to_the_whole(store):
 
 
 def test_groups_come_back_as_they_were_added(store, monkeypatch):
-    monkeypatch.setattr(history, "PAGE", 3)
+    monkeypatch.setattr(traces, "PAGE", 3)
     problem = new_problem(store)
     population = Population(store, problem, small_config())
     added = []

@@ -112,7 +112,10 @@ def test_a_run_that_ends_while_a_page_is_read_is_not_lost(store, address, opened
 def test_candidates_are_read_page_by_page(store, address, monkeypatch):
     monkeypatch.setattr(groups, "_BATCH", 7)
     problem = new_problem(store)
-    search(store, Population(store, problem, small_config()), 20)
+    population = Population(store, problem, small_config())
+    search(store, population, 20)
+    first, second = population.members(0)[:2]
+    put(store, population, group(problem, 99, [answer("new")], parent=first, inspirations=(first, second)))
     reader = groups.children(store, problem.id)
     found = [next(reader)]
     make_run(store, "other")
@@ -123,6 +126,7 @@ def test_candidates_are_read_page_by_page(store, address, monkeypatch):
             connection.execute(select(Candidates.c.id).order_by(Candidates.c.sequence, Candidates.c.id)).scalars().all()
         )
     assert [child.id for child in found] == stored and len(stored) > 30
+    assert (found[-1].parent, found[-1].inspirations) == (first, (second,))
     assert [c.id for c in groups.children(store, problem.id, upto=9)] == [c.id for c in found if c.sequence <= 9]
 
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Collection
 from itertools import product
 
+import numpy as np
 import pytest
 from support.run_limited import DONE, run_limited
 
@@ -37,7 +38,7 @@ from problems.maze.generator import LARGE_SIZE as SIZE
 from problems.maze.generator import ZONE_ITEMS as ITEMS
 from problems.maze.optimum import best_route, fewest_steps, optimum
 from problems.maze.planner import Planner, moves_between, tries_to_reach
-from problems.maze.problem import MazeProblem
+from problems.maze.problem import TOLERANCE, MazeProblem
 from problems.maze.sets import (
     FIRST_SEED,
     HARD_TRIES,
@@ -236,9 +237,15 @@ def test_outcomes_are_those_of_all_walks(seed, rules):
     }
     assert fewest_steps(maze).keys() == counts
     assert optimum(maze) == pytest.approx(max(map(fitness_of, vectors), default=0.0))
-    route = best_route(maze)
-    assert fitness_of(simulate(maze, route).rewards) == pytest.approx(optimum(maze))
+    assert fitness_of(simulate(maze, best_route(maze)).rewards) == pytest.approx(optimum(maze))
     assert front(vectors) == front(outcome_vectors(maze))
+    plain = MazeProblem("m", maze, optimum(maze))
+    for weights in np.random.default_rng(seed).dirichlet(np.ones(len(plain.objectives)), 5).tolist():
+        problem = plain.weighted(dict(zip(plain.objectives, weights, strict=True)))
+        best = max((fitness_of(vector, weights) for vector in vectors), default=0.0)
+        assert problem.target == pytest.approx(best - TOLERANCE, abs=1e-12)
+        assert plain.target_under(weights) == pytest.approx(problem.target, abs=1e-12)
+        assert not best or problem.score(problem.known_answers(0)[0]).fitness >= problem.target
 
 
 def outcome_vectors(maze: Maze) -> set[tuple[float, ...]]:

@@ -18,8 +18,8 @@ def run_search(
     at_end: Callable[[Any], object] = lambda opened: None,
     seconds: float = 60,
 ) -> Any:
-    """The run that `opening` (launch or relaunch) opens, closed after its search has run: with the reason it ended for,
-    the groups that it committed and the best of each problem. change: before it runs; at_end: before it is closed"""
+    """The run that `opening` (start_run or resume_run) opens, closed after its search has run: with the reason it ended
+    for, the committed groups and the best of each problem. change: before it runs; at_end: before it is closed"""
 
     async def scenario() -> Any:
         opened = await opening

@@ -151,10 +151,10 @@ def test_what_is_no_problem_is_told(quick):
 
 
 def test_every_flag_of_the_command_line_is_an_argument():
-    from evo.cli.run import run
+    from evo.cli.run import run_command
     from evo.config.run import FLAGS, RunConfig
 
-    flags = {p.opts[0].removeprefix("--").replace("-", "_") for p in run.params if p.opts[0].startswith("--")}
+    flags = {p.opts[0].removeprefix("--").replace("-", "_") for p in run_command.params if p.opts[0].startswith("--")}
     assert flags - {"config", "name", "db", "plain", "json"} <= {*RunConfig.model_fields, *FLAGS}
 
 

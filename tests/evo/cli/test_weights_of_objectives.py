@@ -6,7 +6,7 @@ import pytest
 from support.command_line import evo as command
 
 import evo
-from evo.config.run import EvaluateConfig, RunConfig, complete_trainer
+from evo.config.run import EvaluateConfig, RunConfig
 from evo.config.train import TrainRun, plan_training
 from evo.errors import BadInput
 from evo.evaluation.record import read_evaluation
@@ -160,7 +160,7 @@ def test_an_evaluation_under_weights_and_its_rivals(tmp_path, monkeypatch, capsy
         ("grpo", {"weights": "spread"}, "weights spread is for a search"),
         ("grpo", {"from_traces": ["a"], "problems": []}, "stored traces are already sampled: weights cannot be set"),
         ("grpo", {"parents_from": "archive:a"}, "the archives of a were judged by other weights"),
-        ("grpo", {"weights": 64}, "the number of random weightings of a training is `weightings`"),
+        ("grpo", {"weights": 64}, "weights = 64: expected numbers by objective"),
     ],
 )
 def test_methods_and_sources_that_no_weights_fit(method, more, says):
@@ -174,8 +174,7 @@ def test_a_training_by_one_user_s_weights_has_them_on_its_card(tmp_path):
     assert run.weights == {"gold": 7.0, "safety": 3.0} and run.weightings == 100
     about = {"start": "embedded:base", "commit": "c", "command": "evo train"}
     assert "weights gold 7, safety 3" in TrainingDirectory(tmp_path).card(run, about, "maze:train", [])
-    assert complete_trainer({"weights": 100, "lr": 1.0}) == {"weightings": 100, "lr": 1.0}
-    assert TrainRun.model_validate(complete_trainer(run.stored())).weights == run.weights
+    assert TrainRun.model_validate(run.stored()).weights == run.weights
 
 
 def test_a_stage_of_a_pipeline_has_weights(tmp_path):

@@ -16,13 +16,13 @@ import pytest
 from support.stored_rows import assert_same_run, stored_answers
 from support.waiting_run import plan_run
 
-from evo.comparison.plan import planned_runs, store_plan
+from evo.comparison.plan import planned_runs, start_comparison
 from evo.comparison.workers import Runner
-from evo.config.compare import load_comparison
+from evo.config.compare import read_comparison
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.runs.finish import Ended, read_ended, run_to_end
-from evo.runs.start import launch
+from evo.runs.start import start_run
 from islands.runs import group_count
 from islands.store import Store
 
@@ -42,7 +42,7 @@ def config(iterations: int, policy: str = "scripted:mutate?latency=0.05") -> Run
 
 
 async def search_whole(db: str, settings: RunConfig) -> None:
-    launched = await launch(settings, db=db, name="run", command="test")
+    launched = await start_run(settings, db=db, name="run", command="test")
     try:
         await run_to_end(launched)
     finally:
@@ -71,7 +71,7 @@ def sequences(db: str) -> list[int]:
 
 
 def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
-    compared = load_comparison(
+    compared = read_comparison(
         None,
         {
             **{"problems": ["maze:test"], "limit": 2, "iterations": 6, "answers": 1, "seeds": 2, "baselines": []},
@@ -85,7 +85,7 @@ def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
     async def search(runner: object, db: str) -> list[Ended]:
         try:
             await runner.prepare(configs)
-            name, batches = store_plan(db, "c", runs, "test")
+            name, batches = start_comparison(db, "c", runs, "test")
             await runner.search(db, batches)
             return read_ended(db, [run for batch in batches for run in batch])
         finally:

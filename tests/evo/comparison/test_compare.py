@@ -3,7 +3,7 @@
 import pytest
 
 from evo.comparison.plan import planned_runs, seed_batches
-from evo.config.compare import arms_of, load_comparison, parse_arm
+from evo.config.compare import arms_of, parse_arm, read_comparison
 from evo.errors import BadInput
 
 THREE = {"base": {"policy": "embedded:base"}, "grpo": {"policy": "embedded:grpo"}, "vpo": {"policy": "embedded:vpo"}}
@@ -13,7 +13,7 @@ CHOICE = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0}
 
 
 def config(arms=THREE, path=None, overrides=None, **own):
-    return load_comparison(path, {"problems": ("maze:test",), "limit": 2, "arms": arms, **own, **(overrides or {})})
+    return read_comparison(path, {"problems": ("maze:test",), "limit": 2, "arms": arms, **own, **(overrides or {})})
 
 
 def planned(*arms, **own):
@@ -190,11 +190,11 @@ def test_a_file_says_it_all_and_flags_override(tmp_path):
         "problems: [maze:test]\nlimit: 2\niterations: 9\npopulation: {islands: 3}\nseeds: 4\nbaselines: []\n"
         "arms:\n  vpo: embedded:vpo\n  warm: {policy: embedded:vpo, temperature: 1.2}\n"
     )
-    read = load_comparison(str(file), {"iterations": 11})
+    read = read_comparison(str(file), {"iterations": 11})
     assert list(read.arms) == ["vpo", "warm"] and read.seeds == 4
     assert read.search.iterations == 11 and read.search.population.islands == 3
     assert len(planned_runs(read)) == 8
-    assert load_comparison(str(file), {"seeds": 1}).seeds == 1
+    assert read_comparison(str(file), {"seeds": 1}).seeds == 1
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_wrong_file_is_one_line(tmp_path, text, said):
     file = tmp_path / "compare.yaml"
     file.write_text(text + "\n")
     with pytest.raises(BadInput) as caught:
-        load_comparison(str(file), {})
+        read_comparison(str(file), {})
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -226,7 +226,7 @@ def test_a_comparison_needs_arms_and_problems():
     with pytest.raises(BadInput, match="needs arms"):
         planned_runs(config({}))
     with pytest.raises(BadInput, match="no problem named"):
-        planned_runs(load_comparison(None, {"arms": THREE}))
+        planned_runs(read_comparison(None, {"arms": THREE}))
 
 
 def test_runs_of_a_seed_are_searched_together():
@@ -236,7 +236,7 @@ def test_runs_of_a_seed_are_searched_together():
 
 def test_an_arm_of_several_operators_has_the_length_that_its_trained_ones_share():
     arms = {"two": {"policy": "embedded:vpo,scripted:classic"}, "differ": {"policy": "embedded:vpo,embedded:grpo"}}
-    config = load_comparison(
+    config = read_comparison(
         None, {"problems": ("maze:train/0",), "answers": 2, "arms": arms, "baselines": [], "seeds": 1}
     )
     assert {run.arm: run.config["answers"] for run in planned_runs(config)} == {"two": 3, "differ": 2}

@@ -1,7 +1,7 @@
 import pytest
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig, complete_run, load_config
+from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
 from evo.runs.resume import config_of
 from evo.search.defaults import to_stored
@@ -54,8 +54,8 @@ def test_a_run_stores_the_defaults_of_its_population_and_keeps_them():
     stored = to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"])
     named = {"strategy": "auto", "pareto_pool": 8, "climb": 1.0}
     assert stored["population"] == {**named, "islands": 0}
-    read = parse(RunConfig, complete_run(stored), "run new").population
-    assert (read.strategy, read.islands, read.climb) == ("auto", 0, 1)
+    again = parse(RunConfig, stored, "run again").population
+    assert (again.strategy, again.islands, again.climb) == ("auto", 0, 1)
 
 
 def test_a_run_with_settings_of_another_version_is_refused_by_name(tmp_path):

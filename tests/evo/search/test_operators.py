@@ -6,8 +6,8 @@ import pytest
 from support.searches import run_search
 
 from evo.config.run import RunConfig
-from evo.runs.resume import relaunch
-from evo.runs.start import launch
+from evo.runs.resume import resume_run
+from evo.runs.start import start_run
 from evo.search import resources as shared
 from evo.search.operators import Operator, Operators
 from islands.groups import read_groups
@@ -28,7 +28,7 @@ def config(**changes):
 
 
 def searched(settings, db, *, name="run", resume=False, stop_after=None):
-    opening = relaunch(name, db=db) if resume else launch(settings, db=db, name=name, command="test")
+    opening = resume_run(name, db=db) if resume else start_run(settings, db=db, name=name, command="test")
     run_search(opening, stop_after=stop_after)
     with Store.open(db, read_only=True) as store:
         return [one for _, one in read_groups(store, store.run(name).id)]

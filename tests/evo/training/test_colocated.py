@@ -16,8 +16,8 @@ from support.training_runs import SMALL_POLICY
 from evo.cli import invoke
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
-from evo.runs.resume import relaunch
-from evo.runs.start import launch
+from evo.runs.resume import resume_run
+from evo.runs.start import start_run
 from evo.training.colocated import CoLocated
 from islands.groups import read_groups
 from islands.store import Store
@@ -59,7 +59,7 @@ def run(db, settings=None, *, name="run", resume=False, stop_after=None, change=
     def keep(launched):
         launched.learned, launched.sampling = both(launched)
 
-    opening = relaunch(name, db=db) if resume else launch(settings or config(), db=db, name=name, command="test")
+    opening = resume_run(name, db=db) if resume else start_run(settings or config(), db=db, name=name, command="test")
     return run_search(opening, stop_after=stop_after, change=change, at_end=keep, seconds=120)
 
 
@@ -160,7 +160,7 @@ def test_training_ends_where_it_was_told_and_the_search_goes_on(db):
 
 def test_a_frozen_search_has_a_learner_that_does_nothing(db):
     settings = RunConfig.model_validate({**SETTINGS, "iterations": 2, "train": None})
-    launched = run_search(launch(settings, db=db, name="frozen", command=""))
+    launched = run_search(start_run(settings, db=db, name="frozen", command=""))
     assert not isinstance(launched.search.learner, CoLocated) and steps_of(db, "frozen") == []
 
 

@@ -21,7 +21,7 @@ import torch
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.start import launch
+from evo.runs.start import start_run
 from islands.store import Store
 from islands.training import training_steps
 from problems.contract import BadAddress
@@ -263,7 +263,7 @@ def config(policy: str, folder: Path, **changes: Any) -> RunConfig:
 
 
 async def search(asked: RunConfig, folder: Path) -> str:
-    launched = await launch(asked, db=f"sqlite:///{folder / 'evo.db'}", name="run", command="test")
+    launched = await start_run(asked, db=f"sqlite:///{folder / 'evo.db'}", name="run", command="test")
     try:
         await launched.search.run()
         return launched.operators[0].policy.version
