@@ -22,7 +22,6 @@ from islands.schema import (
     PromptGroups,
     PromptTexts,
     Rollouts,
-    head_of,
 )  # fmt: skip
 from islands.store import Store
 from islands.types import Candidate, CandidateSummary
@@ -67,11 +66,9 @@ def with_groups(query: Select[Any]) -> Select[Any]:
     return query.outerjoin(PromptGroups, PromptGroups.c.id == Candidates.c.group_id)
 
 
-def summaries(*fields: str, head: int | None = None) -> Select[Any]:
-    """A query for `read_summaries`. head: characters to read of a text or an error, None for all"""
-    cut = ("text", "error") if head is not None else ()
-    read = [head_of(_READ[field], head or 0) if field in cut else _READ[field] for field in fields]
-    return with_groups(select(*(column.label(field) for column, field in zip(read, fields, strict=True))))
+def summaries(*fields: str) -> Select[Any]:
+    """A query for `read_summaries`."""
+    return with_groups(select(*(_READ[field].label(field) for field in fields)))
 
 
 def read_summaries(store: Store, query: Select[Any]) -> list[CandidateSummary]:

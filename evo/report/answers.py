@@ -17,7 +17,6 @@ from evo.progress.arm_style import style_of
 from evo.progress.front import AnswerFront, FrontAnswer, front_of
 from evo.progress.model import Progress, SearchRecord
 from evo.report.plots import Plot, PlotLine
-from evo.report.tables import run_path
 from evo.values import scored_value, write_number, write_value
 from islands.groups import CandidateReader
 from islands.names import format_db_option
@@ -145,10 +144,7 @@ def map_answers(
     return {
         "axes": [visible(name) for name in ("iteration", height.name, *(one.name for one in axes))],
         "lower": [False, height.lower, *(one.lower for one in axes)],
-        "arms": [
-            (visible(arm.name), style_of(place).colour, run_path(_name(arm)))
-            for place, arm in enumerate(progress.comparison.arms)
-        ],
+        "arms": [(visible(arm.name), style_of(place).colour) for place, arm in enumerate(progress.comparison.arms)],
         "points": points,
         "left_out": left_out,
     }
@@ -158,7 +154,7 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
     """What the sliders choose from: numbers to choose by, and all that is shown of an answer as text.
 
     own: the problem's weights, None if there are none; sliders: where they begin; commands: of each arm, to which
-    weights are added; paths: of each arm's pages on a server; left_out: answers that are not here"""
+    weights are added; left_out: answers that are not here"""
     problem, own, arms = front.problem, front.weights, progress.comparison.arms
     names, db = problem.objectives, format_db_option(progress.store.address)
     room = max(_FEWEST_CHARS, min(_MOST_CHARS, _FRONT_CHARS // max(1, len(front.answers))))
@@ -190,7 +186,6 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
         "sliders": [round(_SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
         "equal": front.equal,
         "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
-        "paths": [run_path(_name(arm)) for arm in arms],
         "left_out": front.left_out,
         "answers": [describe(one) for one in front.answers],
     }

@@ -1,5 +1,5 @@
 """The page of a run or a comparison: its content, built from Progress, and its HTML. `write_report` writes it to a
-file; `evo ui` serves it live, with links to every candidate.
+file; `evo ui` serves it.
 
 Every text is escaped, with all characters visible. The content policy forbids requests and all scripts but the page's
 own, so that even a text that was not escaped could run and send nothing.
@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
@@ -46,7 +46,6 @@ from evo.report.tables import (
     machines_table,
     preferences_table,
     problems_table,
-    run_path,
     set_table,
     settings_tables,
 )
@@ -67,20 +66,17 @@ _KINDS = (
 """Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
-def build_page(
-    progress: Progress, *, details: int = _MOST_DETAILS, base: str = "", held_out: bool = False
-) -> SimpleNamespace:
+def build_page(progress: Progress, *, held_out: bool = False) -> SimpleNamespace:
     """The values of the template page.html.jinja, of what `progress` has read; None or empty if there is nothing to
     show.
 
-    details: problems with their own section at most; base: the address of the page if it is served; held_out: whether
-        to score sets of answers on held-out cases, which takes as long as scoring them"""
+    held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
     begun, runs = summary is not None, comparison.runs
     tested = held_out and len(runs) == 1
     spread, store = progress.spread, progress.store
     sets = choose_sets(store, runs, held_out=True, most=MOST_CARDS, spread=spread) if tested else progress.sets
-    shown = problem_details(progress, details) if begun else ()
+    shown = problem_details(progress, _MOST_DETAILS) if begun else ()
     differing, shared = settings_tables(comparison)
     tables: list[Table | None] = []
     if summary is not None:
@@ -109,7 +105,6 @@ def build_page(
         shared=shared,
         commands=list(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
         next_steps=_next_steps(progress, bool(shown)),
-        base=base,
     )
 
 
@@ -169,14 +164,14 @@ def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
     if answered:
         target = "best_answers" if len(comparison.problems) > 1 else "best_answer"
         steps.append(("Save the best answers", f"evo best {run}{weights} -o {target}"))
-    return [*steps, ("Browse every candidate", f"evo ui{db}")]
+    return [*steps, ("Look at one candidate by its number", f"evo show {run}{weights} ID")]
 
 
 @cache
 def environment() -> Environment:
-    """The templates of the page and of `evo ui`: all output is escaped, with every character visible."""
+    """The templates of the page: all output is escaped, with every character visible."""
     made = Environment(
-        loader=ChoiceLoader([PackageLoader("evo.report"), PackageLoader("evo.ui")]),
+        loader=PackageLoader("evo.report"),
         autoescape=True,
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
@@ -184,7 +179,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"python": highlight_python, "figure": write_number, "bounded": bounded}
-    made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "run_path": run_path}
+    made.globals |= {"style": Markup(_style()), "script": Markup(_script())}
     made.globals |= {
         "write_number": write_number,
         "write_signed": write_signed,
@@ -196,20 +191,17 @@ def environment() -> Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """The HTML of a template. `policy` is the content policy of a page that is a file, "" for one whose server sends
-    it."""
-    return (
-        environment()
-        .get_template(template)
-        .render(**{"policy": content_policy(), "live": False, "served": False, **values})
-    )
+    """The HTML of a template."""
+    return environment().get_template(template).render(policy=content_policy(), **values)
 
 
 @cache
-def content_policy(*more: str) -> str:
-    """more: rules in addition to those of a page that asks for nothing"""
-    rules = [f"default-src 'none'; img-src data:; style-src '{_digest(_style())}'; script-src '{_digest(_script())}'"]
-    return "; ".join([*rules, "base-uri 'none'", *(more or ("form-action 'none'",))])
+def content_policy(live_script: str = "") -> str:
+    """Of a page that asks for nothing, and runs its own script alone. live_script: one that runs too, and asks the
+    page's own server"""
+    own = f"style-src '{_digest(_style())}'; script-src '{_digest(_script())}'"
+    own += f" '{_digest(live_script)}'; connect-src 'self'" if live_script else ""
+    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
 
 
 @cache

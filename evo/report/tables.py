@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -35,13 +34,13 @@ from evo.progress.rows import (
     word_cell,
 )
 from evo.progress.snapshot import Snapshot, error_name
-from evo.values import digits_of, mark, write_number
-from islands.types import CandidateSummary, ProblemRecord, RunRecord
-from problems.objectives import FITNESS, HasValues, fitness_objective, own_values, value_of
+from evo.values import mark, write_number
+from islands.types import RunRecord
+from problems.objectives import HasValues, fitness_objective, own_values
 
 _MEAN_BEST = "mean best"
 """In the glossary, the column of mean best values, whose title names what is measured."""
-_KINDS_SHOWN, _LISTED, _HEAD_CHARS, _MOST_DIGITS = 12, 6, 160, 8
+_KINDS_SHOWN, _LISTED, _HEAD_CHARS = 12, 6, 160
 _UNRECORDED = "not recorded"
 
 
@@ -81,11 +80,6 @@ def make_table(name: str, caption: str, rows: Sequence[TableRow], titles: Sequen
     hints = {title: HINTS.get(title, HINTS[_MEAN_BEST] if rows[0][title].measure else "") for title in kept}
     columns = [Column(title, hints[title], any(row[title].number for row in rows)) for title in kept]
     return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
-
-
-def run_path(name: str, *parts: object) -> str:
-    """The address of a page of a run on the server of `evo ui`."""
-    return "/".join(quote(str(part), safe="") for part in ("", "run", name, *parts))
 
 
 def arms_table(progress: Progress, snapshot: Snapshot, view: str = "page") -> Table | None:
@@ -166,38 +160,6 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
         parts += ["{} won, {} lost, {} level".format(*standing.counts(place))] if place in others else []
         below += [f"{name}: {', '.join(parts)}."] if parts else []
     return Table("problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, " ".join(below))
-
-
-def browsed_table(
-    comparison: Comparison, problems: Mapping[int, ProblemRecord], summaries: Sequence[CandidateSummary],
-    link: Callable[[int], str],
-) -> Table | None:  # fmt: skip
-    """One row for each candidate, with its values as the scorer measured them; None for none. problems: by index; link:
-    the address of a candidate"""
-    arms = {run.id: arm_name(arm.name, place) for place, arm in enumerate(comparison.arms) for run in arm.runs}
-    titles = dict.fromkeys(one.name + mark(one) for problem in problems.values() for one in problem.metrics)
-    columns: dict[str, list[float | None]] = {title: [] for title in (FITNESS.name, *titles)}
-    for one in summaries:
-        metrics = problems[one.problem].metrics
-        fitness = value_of(metrics, one.fitness, one.values)
-        values = {fitness.measure.title: fitness.number}
-        values |= dict(zip((each.name + mark(each) for each in metrics), own_values(metrics, one), strict=True))
-        for title, column in columns.items():
-            column.append(None if one.error is not None else values.get(title))
-    rows, forms = list[TableRow](), {title: f".{min(digits_of(of), _MOST_DIGITS)}g" for title, of in columns.items()}
-    for place, one in enumerate(summaries):
-        text = one.text[:_HEAD_CHARS] + "…" * (len(one.text) > _HEAD_CHARS)
-        seed = TableCell("seed", "seed", sort=0)
-        row = {
-            "candidate": TableCell(str(one.id), one.id, sort=one.id, link=link(one.id)),
-            **{title: number_cell(column[place], forms[title]) for title, column in columns.items()},
-            "problem": word_cell(problems[one.problem].name) if len(problems) > 1 else TableCell(NONE),
-            "arm": arms[one.run] if len(comparison.arms) > 1 else TableCell(NONE),
-            "iteration": seed if one.iteration < 0 else number_cell(one.iteration + 1, "d"),
-            "answer": TableCell(text, mark="wide", note=f"error: {one.error[:200]}" if one.error else ""),
-        }
-        rows.append(row)
-    return make_table("candidates", "Candidates", rows)
 
 
 def set_table(found: AnswerSet) -> Table | None:

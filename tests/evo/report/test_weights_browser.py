@@ -1,4 +1,4 @@
-"""The sliders of weights in a real browser: by keyboard and by pointer, wide and narrow, in a file and served. What the
+"""The sliders of weights in a real browser: by keyboard and by pointer, wide and narrow. What the
 script chooses is what evo.progress.front chooses."""
 
 import itertools
@@ -170,29 +170,3 @@ def test_one_objective_has_no_sliders(open_report):
     tab, _ = open_report((Objective("gold"),), {"a": [(0.1,), (0.4,)]})
     assert tab.locator(".card").count() == 1 and tab.locator("input[type=range]").count() == 0
     assert tab.complaints == []
-
-
-def test_the_served_page_links_the_answer_and_keeps_weights_and_focus_over_an_update(tab, serve, tmp_path):
-    address, replies = f"sqlite:///{tmp_path / 'evo.db'}", []
-    store_vectors(address, "c", TRADE, {"a": GIVEN})
-
-    def change(route):
-        """The page of a run that goes on: its second reply has another text."""
-        reply = route.fetch()
-        text = reply.text().replace("<body", "<body data-live", 1)
-        replies.append(text)
-        route.fulfill(response=reply, body=text if len(replies) == 1 else text.replace("answer 4:", "answer four:"))
-
-    with serve(address) as server:
-        tab.route("**/run/c", change)
-        tab.goto(f"{server.address}run/c")
-        tab.get_by_label("cost").and_(tab.locator("input")).press("End")
-        id = shown(tab)
-        tab.wait_for_selector("#answer-1:has-text('answer four:')")
-        tab.unroute_all(behavior="wait")
-        assert shown(tab) == id and command(tab) == "gold=1,cost=2"
-        tab.keyboard.press("Home")
-        assert command(tab) == "gold=1,cost=0" and shown(tab) != id
-        tab.keyboard.press("End")
-        tab.locator("[data-part=which] a").click()
-        tab.wait_for_url(f"**/run/c/candidate/{id}")
