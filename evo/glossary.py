@@ -11,7 +11,7 @@ WORDS = _TEXTS["words"]
 """Titles of tables are among them."""
 SIGNS = _TEXTS["signs"]
 """Of the screen."""
-TRAINING = _TEXTS["training"]
+TRAINING_METRICS = _TEXTS["training"]
 """The metrics of a training that its watchers see, in their order."""
-COLUMNS = _TEXTS["columns"]
+COLUMN_HINTS = _TEXTS["columns"]
 """Titles of the page's tables that need other words than WORDS has."""

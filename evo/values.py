@@ -12,7 +12,7 @@ from problems.contract import Score
 from problems.objectives import ARROW, Objective, Reward, Value, is_lower, measure_of, own_values, value_of, whole_index
 
 LEAST_DIGITS, MOST_DIGITS, WHOLE_DIGITS, MOST_SEEDS = 4, 15, 7, 6
-SAME = 5e-9
+_SAME = 5e-9
 """Numbers that differ by a smaller share of themselves count as one, as a target and what reaches it exactly."""
 
 
@@ -20,7 +20,7 @@ def digits_of(numbers: Iterable[float | None]) -> int:
     """Significant digits that show the smallest difference between these numbers with two digits."""
     known = sorted({float(one) for one in numbers if one is not None and math.isfinite(one)})
     largest = max(map(abs, known), default=0.0)
-    gaps = [b - a for a, b in zip(known, known[1:], strict=False) if b - a > SAME * largest]
+    gaps = [b - a for a, b in zip(known, known[1:], strict=False) if b - a > _SAME * largest]
     if not gaps:
         return LEAST_DIGITS
     digits = math.floor(math.log10(largest)) - math.floor(math.log10(min(gaps))) + 2
@@ -52,7 +52,7 @@ def write_signed(change: float | None, others: Iterable[float | None] = ()) -> s
     if change is None or not math.isfinite(change):
         return "-"
     largest = max((abs(one) for one in others if one is not None), default=0.0)
-    return "0" if abs(change) <= SAME * largest else f"{change + 0.0:+.3g}"
+    return "0" if abs(change) <= _SAME * largest else f"{change + 0.0:+.3g}"
 
 
 def write_values(objectives: Sequence[Objective], values: Sequence[float | None], seed: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""Candidates by filters, a page at a time, failures included; the provenance, lineage and offspring of one."""
+"""One candidate with its provenance and lineage; failed ones, and every one as a row."""
 
 from __future__ import annotations
 
@@ -6,109 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Text, cast, func, literal, select
+from sqlalchemy import Select, func, literal, select
 
-from islands.groups import read_prompts
-from islands.history import COLUMNS, from_row, read_summaries, summaries, with_groups
+from islands.groups import COLUMNS, from_row, read_prompts, read_summaries, summaries, with_groups
 from islands.runs import Archives, read_archives
-from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, Rollouts, head_of
+from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, Rollouts
 from islands.store import Store, problem_record
 from islands.types import Candidate, CandidateSummary, ProblemRecord
-
-HEAD = 300
-"""Characters of a text that a list reads."""
-MOST_COUNTED = 10_000
-_CUT = "..."
-
-
-@dataclass(frozen=True)
-class CandidateFilter:
-    """Which candidates of some runs to list, and in which order.
-
-    failed: True for those with an error only, False for those without; None for both
-    kind: of the error (problems.scoring.error_kind)
-    by_fitness: the fittest first, failures last; else the newest first
-    """
-
-    runs: Sequence[int]
-    problem: int | None = None
-    failed: bool | None = None
-    kind: str = ""
-    by_fitness: bool = False
-
-
-def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list[CandidateSummary]:
-    """At most `most` candidates from place `start` on, with the first HEAD characters of texts and errors. Ordered by
-    fitness, all that match are read."""
-    order = [Candidates.c.error.is_not(None), Candidates.c.fitness.desc()] if chosen.by_fitness else []
-    # texts are read of the rows that are shown only, not of all that are sorted
-    ids = _matching(chosen).order_by(*order, Candidates.c.id.desc()).offset(start).limit(most)
-    fields = ("id", "run", "problem", "iteration", "fitness", "rewards", "error", "text", "values", "parent")
-    query = summaries(*fields, head=HEAD).where(Candidates.c.id.in_(ids))
-    return read_summaries(store, query.order_by(*order, Candidates.c.id.desc()))
-
-
-def count_browsed(store: Store, chosen: CandidateFilter) -> int:
-    """How many candidates the filter names, MOST_COUNTED + 1 for more."""
-    matching = _matching(chosen).limit(MOST_COUNTED + 1)
-    return int(store.scalar(select(func.count()).select_from(matching.subquery())))
-
-
-def _matching(chosen: CandidateFilter) -> Select[int]:
-    """The ids that a filter names."""
-    conditions: list[ColumnElement[bool]] = [Problems.c.run_id.in_(list(chosen.runs))]
-    if chosen.problem is not None:
-        conditions.append(Problems.c.index == chosen.problem)
-    if chosen.failed is not None:
-        conditions.append(Candidates.c.error.is_not(None) if chosen.failed else Candidates.c.error.is_(None))
-    if chosen.kind:
-        error = cast(Candidates.c.error, Text)
-        begins = chosen.kind.removesuffix(_CUT) if chosen.kind.endswith(_CUT) else f"{chosen.kind}:"
-        placed = error.startswith("the answer fails") | error.startswith("evaluate")  # then comes the kind
-        within = placed & error.contains(f": {begins}", autoescape=True)
-        conditions.append((error == chosen.kind) | error.startswith(begins, autoescape=True) | within)
-    return select(Candidates.c.id).join(Problems, Problems.c.id == Candidates.c.problem_id).where(*conditions)
-
-
-def offspring(store: Store, candidate: int, problem_id: int, most: int) -> list[CandidateSummary]:
-    """The fittest of those that were made from a candidate."""
-    query = summaries("id", "fitness", "error", "values").where(
-        Candidates.c.problem_id == problem_id, Candidates.c.parent_id == candidate
-    )
-    order = (Candidates.c.error.is_not(None), Candidates.c.fitness.desc(), Candidates.c.id)
-    return read_summaries(store, query.order_by(*order).limit(most))
-
-
-def neighbours(store: Store, candidate: int, problem_id: int) -> tuple[int | None, int | None]:
-    """The candidates of the problem that were stored before and after one."""
-    id, of = Candidates.c.id, Candidates.c.problem_id == problem_id
-    before = store.scalar(select(func.max(id)).where(of, id < candidate))
-    return before, store.scalar(select(func.min(id)).where(of, id > candidate))
-
-
-@dataclass(frozen=True)
-class Misread:
-    """A rollout that could not be read in full: the reason, and the beginning of its text."""
-
-    id: int
-    problem: int
-    iteration: int
-    reason: str
-    text: str
-
-
-def misread_rollouts(store: Store, runs: Sequence[int], most: int) -> list[Misread]:
-    """The newest of these runs."""
-    columns = (Rollouts.c.id, Problems.c.index, PromptGroups.c.iteration, Rollouts.c.format_error)
-    query = (
-        select(*columns, head_of(Rollouts.c.text, 10 * HEAD))
-        .join(PromptGroups, PromptGroups.c.id == Rollouts.c.group_id)
-        .join(Problems, Problems.c.id == PromptGroups.c.problem_id)
-        .where(PromptGroups.c.run_id.in_(list(runs)), Rollouts.c.format_error.is_not(None))
-        .order_by(Rollouts.c.id.desc())
-        .limit(most)
-    )
-    return [Misread(*row) for row in store.rows(query)]
 
 
 @dataclass(frozen=True)
@@ -130,7 +34,7 @@ class CandidateDetail:
 
 
 def candidate(store: Store, candidate_id: int) -> CandidateDetail | None:
-    """One candidate of any run, None where there is none with that id."""
+    """One candidate of any run, None if no candidate has that id."""
     of_group = (PromptGroups.c.iteration, PromptGroups.c.sequence, PolicyVersions.c.version)
     query = _with_versions(select(*COLUMNS, Candidates.c.created, *of_group)).where(Candidates.c.id == candidate_id)
     with store.read() as connection:

@@ -18,7 +18,7 @@ from sqlalchemy import delete, func, insert, or_, select, text, update
 from islands.errors import RunExists, UnknownRun
 from islands.names import check_name, readable_name
 from islands.schema import METADATA, Problems, Runs, of_runs
-from islands.store import Store
+from islands.store import Store, new_run
 from islands.types import RunRecord
 from problems.address import did_you_mean
 
@@ -41,17 +41,14 @@ def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command:
     given. Raises RunExists if a run or comparison has that name."""
     if name is not None:
         check_free(store, name)
-    now = time.time()
     for attempt in range(20):
         fresh = name if name is not None else readable_name(attempt)
         rows = [
-            dict(
-                name=run_name(fresh, run.arm, run.seed), status="waiting", reason="", command=command,
-                seed=run.seed, commit=commit, config=dict(run.config), summary={}, comparison=fresh, arm=run.arm,
-                created=now, updated=now,
+            new_run(
+                run_name(fresh, one.arm, one.seed), "waiting", one.config, command, one.seed, commit, fresh, one.arm
             )
-            for run in runs
-        ]  # fmt: skip
+            for one in runs
+        ]
         taken = select(Runs.c.id).where(
             or_(Runs.c.name == fresh, Runs.c.comparison == fresh, Runs.c.name.in_([row["name"] for row in rows]))
         )

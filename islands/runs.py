@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, case, cast, func, select
 
-from islands.history import COLUMNS, CandidateReader, from_row
+from islands.groups import COLUMNS, CandidateReader, from_row
 from islands.schema import (
     Candidates,
     Migrations,

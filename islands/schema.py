@@ -29,14 +29,11 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
-    cast,
-    func,
     select,
-    type_coerce,
 )
 
 REVISION = "0014"
-"""Of these tables (islands.migrations)."""
+"""Of these tables (islands.engine)."""
 METADATA = MetaData()
 ESCAPED = "\ue000"
 """First character (private use) of a text that had to be escaped."""
@@ -44,8 +41,7 @@ ESCAPED = "\ue000"
 
 class ModelText(TypeDecorator[str]):
     """Text that a model may have written: NUL characters, which PostgreSQL refuses, and lone surrogates, which UTF-8
-    has no form for, are kept exactly. Everything else is stored as it is. Of a text that was cut (head_of), the last
-    escape may be left out."""
+    has no form for, are kept exactly. Everything else is stored as it is."""
 
     impl = Text
     cache_ok = True
@@ -65,11 +61,6 @@ class ModelText(TypeDecorator[str]):
         if value is None or not value.startswith(ESCAPED):
             return value
         return value[1:].encode("ascii", "ignore").decode("unicode_escape", "ignore")
-
-
-def head_of(column: ColumnElement[str], most: int) -> ColumnElement[str]:
-    """The first characters of a column of ModelText."""
-    return type_coerce(func.substr(cast(column, Text), 1, most), ModelText)
 
 
 BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER

@@ -13,10 +13,9 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
-from islands.engine import database_file, mask_url, open_engines, parse_address, unavailable
+from islands.engine import database_file, ensure_schema, mask_url, open_engines, parse_url, unavailable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
-from islands.migrations import ensure_schema
 from islands.names import check_name, readable_name
 from islands.schema import PolicyVersions, Problems, Runs, ScorerChanges, TrainingSteps
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, Reweighed, RunRecord, check_status
@@ -89,7 +88,7 @@ class Store:
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
         """Open `sqlite:///FILE` or `postgresql+psycopg://...` and upgrade its schema. Raises DatabaseUnavailable, in
         one line and without the password, if that fails; read_only writes nothing, so it upgrades nothing."""
-        url = parse_address(address)
+        url = parse_url(address)
         try:
             writer, reader = open_engines(url, read_only, must_exist)
         except ValueError as error:
@@ -207,22 +206,16 @@ class Store:
         commit: str,
         comparison: str | None = None,
         arm: str | None = None,
-        tx: Transaction | None = None,
     ) -> RunRecord:
         """Begin a run. Without a name it gets a fresh one. Raises BadName, RunExists."""
         if name is not None:
             check_name(name)
-        now = time.time()
         for attempt in range(20):
             fresh = name if name is not None else readable_name(attempt)
-            row = dict(
-                name=fresh, status="running", reason="", command=command, seed=seed, commit=commit,
-                config=dict(config), summary={}, comparison=comparison, arm=arm, created=now, updated=now,
-            )  # fmt: skip
+            row = new_run(fresh, "running", config, command, seed, commit, comparison, arm)
             try:
-                # a savepoint, so that a name that is taken spoils nothing else of the caller's transaction
-                with self._in(tx) as inner, inner.connection.begin_nested():
-                    stored = inner.connection.execute(insert(Runs).values(**row).returning(Runs)).one()
+                with self.begin() as tx:
+                    stored = tx.connection.execute(insert(Runs).values(**row).returning(Runs)).one()
                 return self._records([stored])[0]
             except IntegrityError:
                 if name is not None:
@@ -453,6 +446,18 @@ class Store:
         query = update(TrainingSteps).where(TrainingSteps.c.run_id == run_id, TrainingSteps.c.step == step)
         with self.begin() as tx:
             tx.connection.execute(query.values(checkpoint=checkpoint))
+
+
+def new_run(
+    name: str, status: str, config: Mapping[str, Any], command: str, seed: int, commit: str,
+    comparison: str | None, arm: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    """A row of the table `runs`, of now."""
+    now = time.time()
+    return dict(
+        name=name, status=status, reason="", command=command, seed=seed, commit=commit, config=dict(config), summary={},
+        comparison=comparison, arm=arm, created=now, updated=now,
+    )  # fmt: skip
 
 
 def _place(file: Path | None) -> tuple[int, int] | None:

@@ -136,11 +136,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CandidateSummary:
-    """A candidate as far as a query reads it: what it does not read has its default.
+    """A candidate as far as a query reads it: the other fields have their defaults.
 
     problem: its index in the run
     iteration, sequence: of the group that gave it first, -1 of a seed
-    inspirations: the candidates that its prompt showed beside its parent
+    inspirations: the candidates that its prompt showed in addition to its parent
     """
 
     id: int

@@ -6,8 +6,6 @@ of m counts m, and a missing or failed answer counts as one of fitness 0.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -95,29 +93,3 @@ def pareto_fraction(rewards: npt.ArrayLike) -> float:
     """The share of a set that is not dominated within it; 0 for an empty one."""
     mask = pareto_mask(rewards)
     return float(mask.mean()) if len(mask) else 0.0
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean with its interval. low, high: NaN if there is no interval, as for a single value."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.3f}{self.ends('.3f')}"
-
-    @property
-    def known(self) -> bool:
-        """Whether it has ends."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
-
-    def ends(self, form: str) -> str:
-        """` [0.03, 0.21]` in that format, to follow the mean; "" if there is no interval."""
-        return f" [{self.low:{form}}, {self.high:{form}}]" if self.known else ""
-
-    def as_dict(self) -> dict[str, float | None]:
-        """The interval as JSON: null for a missing end."""
-        ends = (self.low, self.high) if self.known else (None, None)
-        return {"mean": self.mean, "low": ends[0], "high": ends[1]}

@@ -103,12 +103,12 @@ class Driver:
     def _interrupted(self) -> Interrupted:
         return Interrupted(self._before if self.name is None else self._after.format(self.name), self.name)
 
-    def track(self, names: Sequence[str], key: str, known: Sequence[str] = ()) -> Driver:
+    def track(self, names: Sequence[str], key: str) -> Driver:
         """Report the work to trackers, as Tracking takes them; none if there are no names."""
         if names:
             from evo.report.trackers import Tracking
 
-            self.tracking = Tracking(names, key, known)
+            self.tracking = Tracking(names, key)
         return self
 
     @contextlib.contextmanager
@@ -129,8 +129,7 @@ class Driver:
         if self.tracking is not None:
             from evo.report.trackers import TrackedRun
 
-            self.tracking.follow(partial(TrackedRun, db, name, against))
-            await asyncio.to_thread(self.tracking.wait_until_found)
+            await asyncio.to_thread(self.tracking.follow, partial(TrackedRun, db, name, against))
         ended = asyncio.Event()
         watching = asyncio.create_task(self._watch(db, name, against, ended))
         try:
@@ -301,7 +300,7 @@ def resumed_search(
     from evo.runs.resume import config_of, resume_run
 
     first = config_of(plan.runs[0], plan.changes)
-    driver.track(first.report_to, first.tracked_as, plan.runs[0].config.get("report_to", ()))
+    driver.track(first.report_to, first.tracked_as)
     if not plan.is_comparison:
         return partial(run_search, partial(resume_run, plan.name, db=db, changes=plan.changes), db)
     from evo.comparison.plan import seed_batches

@@ -12,9 +12,9 @@ from evo.api.arguments import check_run_name, database
 from evo.errors import BadInput
 from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
-from evo.progress.weighing import Weights, open_runs
+from evo.progress.weighing import JudgedWeights, open_runs
 from evo.report.page import write_report
-from evo.report.terminal import as_dict as comparison_dict
+from evo.report.terminal import comparison_dict as comparison_dict
 from evo.search.status import clock
 from evo.values import as_dict, write_number
 from islands.browse import candidates_table
@@ -70,7 +70,7 @@ class StoredResult:
 
     name: str
     db: str
-    weights: Weights
+    weights: JudgedWeights
 
     def _open(self) -> AbstractContextManager[Store]:
         return open_runs(self.db, [self.name], self.weights)
@@ -111,7 +111,7 @@ class RunResult(StoredResult):
     best: list[Answer]
     problems: Mapping[str, str]
     summary: Mapping[str, Any]
-    weights: Weights = None
+    weights: JudgedWeights = None
 
     @property
     def best_answer(self) -> Answer:
@@ -228,7 +228,7 @@ class ComparisonResult(StoredResult):
     against: str | None
     verdicts: list[str]
     summary: Mapping[str, Any]
-    weights: Weights = None
+    weights: JudgedWeights = None
 
     @property
     def verdict(self) -> str:
@@ -248,6 +248,20 @@ class ComparisonResult(StoredResult):
             progress = Progress.open(store, self.name, self.against, spread=self.weights == SPREAD)
             rows = candidate_rows(store, progress.comparison.runs) if candidates else _search_rows(progress)
         return data_frame(rows, ("arm", "seed", "problem"))
+
+    def arms(self) -> DataFrame:
+        """A row for each arm: its policy and its numbers, by the keys of `summary["arms"]`; of one with an interval the
+        mean, and its ends with `_low` and `_high`. Raises ImportError without pandas."""
+        rows = []
+        for name, figures in self.summary["arms"].items():
+            row: dict[str, Any] = {"arm": name}
+            for key, value in figures.items():
+                if isinstance(value, Mapping) and "mean" in value:
+                    row |= {key: value["mean"], f"{key}_low": value["low"], f"{key}_high": value["high"]}
+                elif not isinstance(value, Mapping | list):
+                    row[key] = value
+            rows.append(row)
+        return data_frame(rows, ("arm", "policy"))
 
     def curves(self) -> DataFrame:
         """The best value so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
@@ -323,9 +337,9 @@ def _named(progress: Progress, search: SearchRecord) -> dict[str, Any]:
     return {"arm": arm, "seed": search.run.seed, "problem": search.problem.name}
 
 
-NULLABLE = {"iteration": "Int64", "parent": "Int64", "solved_at": "Int64", "solved": "boolean"}
+_NULLABLE = {"iteration": "Int64", "parent": "Int64", "solved_at": "Int64", "solved": "boolean"}
 """Columns that keep their type although a value, or every value, may be missing."""
-TIMES = ("created",)
+_TIMES = ("created",)
 """Columns of seconds since 1970, which become datetimes in UTC."""
 
 
@@ -341,10 +355,10 @@ def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -
     frame = pandas.DataFrame(rows, columns=list(names))
     for name in names:
         kinds = {type(row.get(name)) for row in rows}
-        if name in TIMES:
+        if name in _TIMES:
             frame[name] = pandas.to_datetime(frame[name], unit="s", utc=True)
-        elif name in NULLABLE or kinds == {int, type(None)}:
-            frame[name] = frame[name].astype(NULLABLE.get(name, "Int64"))
+        elif name in _NULLABLE or kinds == {int, type(None)}:
+            frame[name] = frame[name].astype(_NULLABLE.get(name, "Int64"))
     return frame
 
 

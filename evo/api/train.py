@@ -21,7 +21,7 @@ from evo.runs.preflight import check_new_training
 from evo.search.status import clock
 from evo.search.stop import Stop
 from evo.training.directory import TrainingDirectory
-from evo.training.display import format_metrics, summarize
+from evo.training.display import format_metrics, summarize_training
 from problems.registry import given
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def train(
         training, stop = run_training(
             driver, command, named, method, addresses, plain_value(output), plain_value(resume), plain_value(config)
         )  # fmt: skip
-    summary = summarize(training, stop)
+    summary = summarize_training(training, stop)
     figures = {name: summary[name] for name in TrainResult.__dataclass_fields__ if name in summary}
     return TrainResult(**figures, log=list(training.directory.lines))
 
@@ -144,12 +144,7 @@ def run_training(
     if reports:
         named = {**named, "tracked_as": key}
         run = run and run.model_copy(update={"tracked_as": key})
-    tracking = driver.track(reports, key, begun.get("report_to", ())).tracking
-    if tracking is not None:
-        from evo.report.trackers import TrackedTraining
-
-        source = TrackedTraining(folder)  # before the lines that will be repeated are deleted
-        tracking.follow(lambda: source if is_training(folder) else None)
+    driver.track(reports, key)
 
     async def work(driver: Driver) -> tuple[Training, Stop]:
         from evo.training.setup import begin_training, resume_training  # torch
@@ -168,6 +163,8 @@ def run_training(
                 driver.display.update(Steps(title, line["step"], training.status.steps, "steps", detail))
             if before is not None:
                 before(line)
+            if driver.tracking is not None:
+                driver.tracking.log(line)
 
         training.on_log = log
         driver.display.update(Steps(title, training.status.step, training.status.steps, "steps"))

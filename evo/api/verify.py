@@ -15,7 +15,7 @@ import numpy as np
 from evo.api.arguments import ScoreFunction, call_text, check_run_name, database, reopen_function, split_problems
 from evo.api.display import Bar, Display
 from evo.api.drive import Driver, Interrupted, run_search
-from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write
+from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Values, Verification, write_mean
 from evo.comparison.workers import is_small
 from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
 from evo.config.parse import fields_for, parse
@@ -29,7 +29,7 @@ from evo.search.defaults import workers
 from evo.search.status import describe_usage
 from evo.stats import mean_interval
 from islands.comparisons import runs_named
-from islands.history import CandidateReader
+from islands.groups import CandidateReader
 from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
@@ -42,7 +42,7 @@ from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
 from problems.weights import SPREAD, read_weights, weigh_by, weights_argument
 
-REPEATS_OF_NOISE = 10
+_REPEATS_OF_NOISE = 10
 """Scores of each answer if the scorer is noisy."""
 
 
@@ -257,7 +257,7 @@ class _Subject:
         for answer, then in self.stored.items():
             metrics = self.problem.metrics
             now, was = mean_interval([list(map(self._own, self.rows(answer)))]), self._own((then,))
-            told = f"{self.record.name}: the {answer} was stored with {was:.6g} and gets {write(now)}"
+            told = f"{self.record.name}: the {answer} was stored with {was:.6g} and gets {write_mean(now)}"
             if math.isnan(now.mean):  # it fails, which is told elsewhere
                 continue
             if self.noisy and answer == WINNER:
@@ -323,7 +323,7 @@ def _measure(
     count = workers(config, [])
     score_round(subjects, 1)
     again = [subject for subject in subjects if repeats or subject.moved]
-    for number in range(2, (repeats or REPEATS_OF_NOISE) + 1):
+    for number in range(2, (repeats or _REPEATS_OF_NOISE) + 1):
         score_round([subject for subject in again if repeats or number == 2 or subject.noisy], number)
 
 

@@ -18,9 +18,10 @@ from evo.checks.soundness import (
 )
 from evo.checks.subject import EXPLOITED, CheckReport, Finding, Level, Subject
 from problems.contract import Problem
+from problems.sandbox.contract import Mode
 
 
-def check_problem(problem: Problem, *, sandbox: str, seed: int = 0, mutants: int = 64) -> CheckReport:
+def check_problem(problem: Problem, *, sandbox: Mode, seed: int = 0, mutants: int = 64) -> CheckReport:
     """Every check of one problem.
 
     mutants: the number for the checks of objectives
@@ -32,7 +33,7 @@ def check_problem(problem: Problem, *, sandbox: str, seed: int = 0, mutants: int
     return CheckReport(problem.name, findings, len(subject.asked), time.monotonic() - began)
 
 
-def _findings(subject: Subject, sandbox: str) -> Iterator[Finding]:
+def _findings(subject: Subject, sandbox: Mode) -> Iterator[Finding]:
     first = check_seed(subject)
     yield first
     if first.level == "finding":

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -16,15 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.checks.subject import Finding, Outcome, Subject, faulty, note, ok, skipped
-from evo.testing.problem import AWKWARD, SCORING, ProblemContract
+from evo.testing.problem import AWKWARD, SCORING_TESTS, ProblemContract
 from evo.values import write_values
-from problems import temp_dirs
-from problems.child_process import python_path
 from problems.contract import BadAddress, Problem, ScorerFault
 from problems.custom.scorer_problem import suggests_lower
 from problems.objectives import is_lower, own_values, seeded_objectives
 from problems.registry import resolve
-from problems.sandbox.contract import SandboxUnavailable
+from problems.sandbox.contract import Mode, SandboxUnavailable
 from problems.sandbox.pool import Sandbox
 from vpo.policies.variants import with_functions
 
@@ -60,7 +55,7 @@ def check_contract(subject: Subject) -> Finding:
 
     broken = []
     tests = {name: test for name, test in vars(ProblemContract).items() if name.startswith("test_")}
-    for name in [name for name in tests if name not in SCORING]:
+    for name in [name for name in tests if name not in SCORING_TESTS]:
         try:
             tests[name](Contract())
         except Exception as error:
@@ -100,9 +95,9 @@ def _below_zero(subject: Subject) -> Finding:
     return ok("negative", f"no valid answer counts less than one at fault ({len(rows)} valid answers)")
 
 
-HIGH = 0.8
+_HIGH = 0.8
 """Share of the target, or of the best answer seen if there is no target."""
-FAR = 10.0
+_FAR = 10.0
 """Times the best answer seen: no stroke of luck."""
 _CONSTANTS = ("None", "0", "1", "True", "[]", "''", "1e9", "float('inf')", "a[0] if a else None")
 _CODE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
@@ -112,7 +107,7 @@ def check_trivial(subject: Subject) -> Finding:
     """Every trivial answer, against what would be high."""
     target = subject.problem.target
     honest = max(scored.fitness for scored in [subject.honest, *subject.mutants])
-    high = HIGH * target if target is not None and target > 0 else max(honest, 0.0)
+    high = _HIGH * target if target is not None and target > 0 else max(honest, 0.0)
     kinds = {answer: kind for kind, answer in trivial_answers(subject) if answer != subject.seed_answer}
     scored = subject.ask_all(kinds)
     # above the seed, too: a seed that is high already is a start, and no trick
@@ -124,7 +119,7 @@ def check_trivial(subject: Subject) -> Finding:
         return ok("trivial", f"{seen}; {subject.write(high)} would be good")
     lines = [f"{kinds[one.answer]}: fitness {subject.write(one.fitness)}" for one in caught[:6]]
     # without a target nothing tells how high a poor seed is; rewards are in [0, 1] by convention
-    far = [one for one in caught if not one.answer or HIGH <= one.fitness <= 1 or one.fitness > FAR * max(high, 1.0)]
+    far = [one for one in caught if not one.answer or _HIGH <= one.fitness <= 1 or one.fitness > _FAR * max(high, 1.0)]
     tell = faulty if far or target is not None else note
     return tell("trivial", f"{seen}, as good as the best seen, or the target ({subject.write(high)})", lines)
 
@@ -152,11 +147,12 @@ _REPEATED_MUTANTS = 3
 """Mutants in addition to the seed."""
 _SECONDS_OF_REPEATS = 90.0
 """Seconds in all; of a slow scorer only the seed is repeated."""
-_PROCESS_SECONDS = 600.0
-_ELSEWHERE = "in another process and folder, with another hash seed"
+_ELSEWHERE = "in another process with another hash seed"
+_HASH_SEEDS = ("EVO_SANDBOX_HASH_SEED", "PYTHONHASHSEED")
+"""Variables of the processes in the sandbox, and of the others."""
 
 
-def check_determinism(subject: Subject, mode: str) -> Finding:
+def check_determinism(subject: Subject, mode: Mode) -> Finding:
     """One score for the seed and for a few mutants, wherever and however often. mode: of the sandbox"""
     valid = [outcome for outcome in subject.mutants if outcome.valid][:_REPEATED_MUTANTS] or subject.mutants[:1]
     longest = max((outcome.seconds for outcome in subject.asked), default=0.0)
@@ -166,14 +162,8 @@ def check_determinism(subject: Subject, mode: str) -> Finding:
     repeats = max(2, min(_TIMES_HERE, int(_SECONDS_OF_REPEATS / 3 / max(once, 1e-9))))
     here, elsewhere, unopened = [_row(subject, answers) for _ in range(repeats)], list[list[Any]](), ""
     try:
-        asked = {
-            "name": subject.problem.name,
-            "answers": answers,
-            "mode": mode,
-            "times": repeats * _TIMES_ELSEWHERE // _TIMES_HERE,
-        }
-        elsewhere = score_in_fresh_process(asked)
-    except (OSError, BadAddress, SandboxUnavailable) as error:
+        elsewhere = score_elsewhere(subject, answers, mode, repeats * _TIMES_ELSEWHERE // _TIMES_HERE)
+    except (OSError, ValueError, BadAddress, ScorerFault, SandboxUnavailable) as error:
         unopened = " ".join(str(error).split())
     times = len(here) + len(elsewhere)
     first = {outcome.answer: _told(outcome) for outcome in reversed(subject.asked)}
@@ -201,7 +191,7 @@ def _row(subject: Subject, answers: Sequence[str]) -> list[Any]:
 
 
 def _told(outcome: Outcome) -> str | list[Any]:
-    """The parts of a score that must be equal, as JSON; or the scorer's fault."""
+    """The parts of a score that must be equal, or the scorer's fault."""
     score = outcome.score
     return outcome.fault if score is None else [list(score.rewards), score.fitness, score.error is not None]
 
@@ -223,46 +213,23 @@ def _differences(subject: Subject, rows: Sequence[list[Any]]) -> list[str]:
     return lines
 
 
-def score_in_fresh_process(asked: dict[str, Any]) -> list[list[Any]]:
-    """Per time, per answer (the seed first) [rewards, fitness, failed] or a fault's text. Raises OSError if the process
-    fails.
-
-    asked: "name" of the problem, "answers" next to the seed, sandbox "mode", "times"
-    """
-    program = f"from {__name__} import score_as_asked; score_as_asked()"
-    hash_seed = {"PYTHONHASHSEED": "1", "EVO_SANDBOX_HASH_SEED": "1"}
-    folder = temp_dirs.make("check")
+def score_elsewhere(subject: Subject, answers: Sequence[str], mode: Mode, times: int) -> list[list[Any]]:
+    """Per time, per answer (the seed first) [rewards, fitness, failed] or a fault's text, by new processes of the
+    scorer. Raises the error of a problem that does not open again. mode: of the sandbox"""
+    before = {name: os.environ.get(name) for name in _HASH_SEEDS}
+    os.environ |= dict.fromkeys(_HASH_SEEDS, "1")
     try:
-        ended = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program],
-            input=json.dumps(asked),
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env={**os.environ, **hash_seed, "PYTHONPATH": python_path()},
-            timeout=_PROCESS_SECONDS,
-        )
-    finally:
-        temp_dirs.release(folder)
-    if ended.returncode != 0:
-        raise OSError(" ".join(ended.stderr.split())[-300:] or f"it ended with status {ended.returncode}")
-    rows: list[list[Any]] = json.loads(ended.stdout)
-    return rows
-
-
-def score_as_asked() -> None:
-    """The other process."""
-    asked = json.load(sys.stdin)
-    with Sandbox(asked["mode"], 1) as sandbox:
-        try:
-            (problem,) = resolve(asked["name"], None, lambda: sandbox)
+        with Sandbox(mode, 1) as sandbox:
+            (problem,) = resolve(subject.problem.name, None, lambda: sandbox)
             if problem.fault is not None:
                 raise problem.fault
-        except (BadAddress, ScorerFault, ValueError) as error:
-            sys.exit(f"{asked['name']}: {error}")
-        subject = Subject(problem)
-        rows = [_row(subject, asked["answers"]) for _ in range(asked["times"])]
-    json.dump(rows, sys.stdout)
+            opened = Subject(problem)
+            return [_row(opened, answers) for _ in range(times)]
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 _TIGHT = 0.5
@@ -286,9 +253,9 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-FEWEST = 8
+_FEWEST = 8
 """Distinct vectors that a statement rests on."""
-COLLINEAR = 0.98
+_COLLINEAR = 0.98
 
 
 def check_objectives(subject: Subject) -> Iterator[Finding]:
@@ -300,7 +267,7 @@ def check_objectives(subject: Subject) -> Iterator[Finding]:
     if len(names) == 1:
         yield note("collinear", "only one objective: every weight is the same, so VPO has no advantage over GRPO")
         return
-    if len(vectors) < FEWEST:
+    if len(vectors) < _FEWEST:
         why = f"only {len(vectors)} distinct vectors of {len(subject.asked)} answers achieve anything"
         yield skipped("objectives", f"{why}; raise --mutants, or give a seed_answer that earns something")
         return
@@ -326,7 +293,7 @@ def _check_correlation(names: Sequence[str], vectors: npt.NDArray[np.float64]) -
     rows = (" ".join(f"{value:6.2f}" for value in row) for row in matrix)
     lines = [f"correlation of {', '.join(names)}"]
     lines += [f"{name:<{width}} {row}" for name, row in zip(names, rows, strict=True)]
-    pairs = [(i, j) for i in range(len(names)) for j in range(i) if matrix[i, j] >= COLLINEAR]
+    pairs = [(i, j) for i in range(len(names)) for j in range(i) if matrix[i, j] >= _COLLINEAR]
     if len(pairs) == len(names) * (len(names) - 1) // 2:
         summary = f"all objectives rise and fall together over {len(vectors)} vectors: VPO has nothing to win there"
         return faulty("collinear", summary, lines)
@@ -352,13 +319,13 @@ def _check_names(subject: Subject) -> Iterator[Finding]:
 
 _FEW_LEVELS = 3
 """Levels of fitness: fewer are nothing, and everything."""
-ROUGH = 9
+_ROUGH = 9
 """Digits by which levels differ."""
 
 
 def check_steps(subject: Subject) -> Finding:
     """Uses the levels of fitness among all scored answers, with answers at fault as 0."""
-    levels = sorted({float(f"{outcome.fitness:.{ROUGH}g}") for outcome in subject.asked if outcome.score is not None})
+    levels = sorted({float(f"{outcome.fitness:.{_ROUGH}g}") for outcome in subject.asked if outcome.score is not None})
     components = len({outcome.score.rewards for outcome in subject.asked if outcome.score is not None})
     target, best, count = subject.problem.target, levels[-1] if levels else 0.0, len(subject.asked)
     seen = f"{len(levels)} level{'s' * (len(levels) != 1)} of fitness and {components} vectors in {count} answers"

@@ -18,12 +18,12 @@ from problems.scoring import cores, failure_of
 from vpo.policies.mutation import mutate_answer
 from vpo.policies.variants import place_code
 
-ROUNDS = 4
-CLIMB = 12
+_ROUNDS = 4
+_CLIMB = 12
 """Rounds of the search with which a suspicious answer is compared."""
-MARK, NAP = "evo check: it ran", 0.5
+_MARK, _NAP = "evo check: it ran", 0.5
 """What an answer raises, and how many seconds it sleeps, so that one sees whether it is executed."""
-PATIENCE = 30.0
+_PATIENCE = 30.0
 """Seconds after which no more mutants are made; a scorer so slow is asked for a part of the answers of each check."""
 
 
@@ -68,7 +68,7 @@ class Subject:
     def ask_all(self, answers: Iterable[str]) -> list[Outcome]:
         """Scores them, in order; several at a time unless the problem is scored in this process."""
         typical = min((one.seconds for one in self.asked[:2]), default=0.0)
-        texts = list(answers)[: max(3, int(PATIENCE * cores() / max(typical, 1e-3)))]
+        texts = list(answers)[: max(3, int(_PATIENCE * cores() / max(typical, 1e-3)))]
         if self.problem.inline or len(texts) < 2:
             return [self.ask(text) for text in texts]
         with ThreadPoolExecutor(cores()) as threads:
@@ -90,12 +90,14 @@ class Subject:
             self.armed.fault,
             *([self.armed.score.feedback, self.armed.score.error or ""] if self.armed.score else []),
         ]
-        return MARK in "\n".join(told) or self.armed.seconds >= self.honest.seconds + 0.8 * NAP
+        return _MARK in "\n".join(told) or self.armed.seconds >= self.honest.seconds + 0.8 * _NAP
 
     @cached_property
     def armed(self) -> Outcome:
         """The honest answer with lines that sleep and raise."""
-        return self.ask(place_code(self.honest.answer, f"import time\ntime.sleep({NAP})\nraise RuntimeError({MARK!r})"))
+        return self.ask(
+            place_code(self.honest.answer, f"import time\ntime.sleep({_NAP})\nraise RuntimeError({_MARK!r})")
+        )
 
     @cached_property
     def python(self) -> bool:
@@ -134,21 +136,21 @@ class Subject:
         first = [self.honest.answer, *self.known]
         scored, seen, made = self.ask_all(self.known), set(map(self.problem.canonical, first)), list[Outcome]()
         rng, began = random.Random(self._seed), time.monotonic()
-        for _ in range(ROUNDS):
+        for _ in range(_ROUNDS):
             parents = [*first, *(one.answer for one in _fittest([*made, *scored]))] if made else first
-            made += self._change(parents, self._count // ROUNDS, seen, rng)
-            if time.monotonic() - began > PATIENCE:
+            made += self._change(parents, self._count // _ROUNDS, seen, rng)
+            if time.monotonic() - began > _PATIENCE:
                 break
         return made
 
     @cached_property
     def reached(self) -> float:
-        """The fitness that a short search reaches: the best mutants are changed further, in CLIMB rounds of as many."""
+        """The fitness that a short search reaches: the best mutants are changed further, in rounds of as many."""
         best, rng, began = _fittest([self.honest, *self.mutants]), random.Random(self._seed), time.monotonic()
-        for _ in range(CLIMB if best else 0):
+        for _ in range(_CLIMB if best else 0):
             parents = [one.answer for one in best]
             best = _fittest([*best, *self._change(parents, self._count, set(parents), rng)])
-            if time.monotonic() - began > PATIENCE:
+            if time.monotonic() - began > _PATIENCE:
                 break
         return max((one.fitness for one in best), default=0.0)
 

@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.run", "Continue a run after its last committed iteration."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
-    "ui": ("evo.cli.ui", "Show runs, charts and candidates in a browser."),
+    "ui": ("evo.cli.ui", "Show the runs of a database, and the page of each, in a browser."),
     "runs": ("evo.cli.runs", "List the runs in a database; delete or rename them."),
     "show": ("evo.cli.show", "Show a run, a comparison, or a candidate with its lineage."),
     "best": ("evo.cli.show", "Print the best answers of a run or a comparison."),

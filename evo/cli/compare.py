@@ -20,7 +20,7 @@ from evo.cli.options import (
     ray_option,
     read_command,
 )
-from evo.cli.outcome import report
+from evo.cli.outcome import print_outcome
 from evo.config.compare import CompareOptions, parse_arm, read_comparison
 from evo.errors import BadInput
 
@@ -112,4 +112,4 @@ def compare_command(
     console, output = open_console(stderr=as_json), OutputOptions(db, plain, as_json)
     driver = search_driver(console, output, configs, against=config.against, first=detectable)
     outcome = driver.drive(new_comparison(plan, driver, db, processes=config.processes, ray=ray))
-    return report(outcome, output, console, against=config.against)
+    return print_outcome(outcome, output, console, against=config.against)

@@ -21,7 +21,7 @@ from evo.cli.options import (
     print_table,
 )
 from evo.errors import INTERRUPTED
-from evo.evaluation.preferences import WEIGHTINGS
+from evo.evaluation.preferences import JUDGED_WEIGHTINGS as WEIGHTINGS
 from islands.names import format_db_option
 from problems.weights import SPREAD
 

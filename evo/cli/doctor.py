@@ -20,7 +20,7 @@ from evo.cli.options import db_option, json_option, open_console, print_json
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
-from islands.engine import check_writable, mask_url, parse_address
+from islands.engine import check_writable, mask_url, parse_url
 from islands.errors import DatabaseUnavailable
 from islands.store import Store
 from islands.types import NOTHING_SHOWN
@@ -79,7 +79,7 @@ def diagnose_database(address: str) -> Diagnosis:
     except DatabaseUnavailable as error:
         remedy = "start it, or name another with --db or EVO_DB (docker compose up -d postgres starts one)"
         return Diagnosis("database", "fail", str(error), remedy)
-    shown = mask_url(parse_address(address))
+    shown = mask_url(parse_url(address))
     if not exists:
         return Diagnosis("database", "ok", f"{shown} does not exist; the first run creates it")
     return Diagnosis("database", "ok", f"{shown} opens in {time.perf_counter() - began:.2f} s")

@@ -9,7 +9,7 @@ import click
 
 from evo.cli.options import db_option, named_weights_option
 from evo.errors import BadInput, at_file
-from evo.progress.weighing import Weights, open_runs
+from evo.progress.weighing import JudgedWeights, open_runs
 from evo.whole_file import write_whole
 from islands.comparisons import runs_named
 from islands.groups import export_groups
@@ -21,7 +21,7 @@ from islands.groups import export_groups
 @click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
 @named_weights_option
 @db_option
-def export_command(name: str, output: str, no_tokens: bool, weights: Weights, db: str) -> None:
+def export_command(name: str, output: str, no_tokens: bool, weights: JudgedWeights, db: str) -> None:
     """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, values as the
     scorer measured them, rewards, fitness, errors, token ids and behaviour log-probabilities."""
     path = Path(output)

@@ -20,7 +20,7 @@ from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_p
 from problems.weights import SPREAD, parse_weights
 
 if TYPE_CHECKING:
-    from evo.progress.rows import Row  # a search does without
+    from evo.progress.rows import TableRow  # a search does without
 
 WIDE = 1000
 SCHEMA = 2
@@ -120,7 +120,7 @@ def print_table(
     console.print(table, width=Console().width if console.is_terminal else None)
 
 
-def print_rows(console: Console, rows: Sequence[Row], titles: Mapping[str, str]) -> None:
+def print_rows(console: Console, rows: Sequence[TableRow], titles: Mapping[str, str]) -> None:
     """Print rows of cells as that table. titles: of the columns, by the names of their cells"""
     texts = [
         [f"{row[name].text} {row[name].note if name in NOTED else ''}".rstrip() for name in titles] for row in rows

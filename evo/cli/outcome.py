@@ -30,7 +30,7 @@ SHOWN_PROBLEMS, SHOWN_SETS = 30, 3
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
 
 
-def report(
+def print_outcome(
     outcome: SearchOutcome | ComparisonOutcome, output: OutputOptions, console: Console, *, against: str | None = None
 ) -> int:
     """Print how a search or a comparison ended; returns the exit code. Raises the failure that ended a search.
@@ -189,14 +189,14 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
 
 def _print_comparison(outcome: ComparisonOutcome, output: OutputOptions, console: Console, against: str | None) -> None:
     from evo.progress.model import Progress
-    from evo.report.terminal import as_dict, print_summary  # verdicts: scipy
+    from evo.report.terminal import comparison_dict, print_comparison  # verdicts: scipy
 
     with Store.open(output.db, read_only=True) as store:
         progress = Progress.open(store, outcome.name, against)
         if output.as_json:
-            print_json(as_dict(progress))
+            print_json(comparison_dict(progress))
             return
-        print_summary(console, progress)
+        print_comparison(console, progress)
     named = format_arguments(outcome.name, output.db)
     if outcome.interrupted or outcome.failed:
         console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)

@@ -34,7 +34,7 @@ def pipeline_command(file: str, output: str | None, db: str | None, dry_run: boo
     Each stage has a name, its kind, and the keys of its command's --config file; ${STAGE} is the result of an earlier
     stage. Finished stages are not done again: after Ctrl-C, a crash or a failure the same command continues. If a
     setting or an input of a begun stage has changed, as its scorer or its weights, the command refuses. Stages print
-    lines; evo watch shows a search or a training on a screen.
+    lines; evo watch shows a search on a screen, evo show a training as a table.
 
     \b
     evo pipeline maze.yaml --dry-run
@@ -67,7 +67,7 @@ def _watch(run: PipelineRun, stage: Stage) -> str:
     """The command that shows a stage while it works; "" if none does."""
     if stage.kind in SEARCHES:
         return f"evo watch {format_arguments(run.result(stage), run.db)}"
-    return f"evo watch {shlex.quote(run.result(stage))}" if stage.kind == "train" else ""
+    return f"evo show {shlex.quote(run.result(stage))}" if stage.kind == "train" else ""
 
 
 def _describe(run: PipelineRun, left: Sequence[Stage], outcome: Status) -> dict[str, Any]:

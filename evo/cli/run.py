@@ -71,12 +71,12 @@ def run_command(
     config, resources = load_config(config_path, {**collect_given(options), "problems": problems}), Resources()
     check_new_run(config, resources, db, name)
     from evo.api.drive import new_search  # slow to import: the database's library
-    from evo.cli.outcome import report
+    from evo.cli.outcome import print_outcome
 
     console, output = open_console(stderr=as_json), OutputOptions(db, plain, as_json)
     driver = search_driver(console, output, [config])
     outcome = driver.drive(new_search(config, driver, db, name, read_command(), resources))
-    return report(outcome, output, console)
+    return print_outcome(outcome, output, console)
 
 
 @click.command("resume")
@@ -109,7 +109,7 @@ def resume_command(
     a comparison, all its runs continue, and those that have not begun begin. A run whose scorer was edited
     continues with --accept-change only."""
     from evo.api.drive import resumed_search
-    from evo.cli.outcome import report
+    from evo.cli.outcome import print_outcome
     from evo.runs.resume import plan_resume
 
     plan = plan_resume(name, db, collect_given(settings), accept_change=accept_change)
@@ -125,4 +125,4 @@ def resume_command(
         raise BadInput(f"--ray takes whole searches of a comparison, and {name} is one run: leave it out")
     driver = search_driver(console, output, list(plan.configs().values()))
     outcome = driver.drive(resumed_search(plan, driver, db, processes=processes, ray=ray))
-    return report(outcome, output, console)
+    return print_outcome(outcome, output, console)

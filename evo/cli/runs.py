@@ -20,7 +20,7 @@ from islands.training import checkpoints
 from problems.address import name_few
 from problems.objectives import FITNESS
 
-SHOWN = 20
+_SHOWN = 20
 
 
 @click.group("runs", invoke_without_command=True)
@@ -105,9 +105,9 @@ def delete(context: click.Context, names: tuple[str, ...], yes: bool, db: str) -
 
 
 def _confirm(chosen: Sequence[RunOverview], question: str) -> None:
-    _print(chosen[:SHOWN])
-    if len(chosen) > SHOWN:
-        click.echo(f"... and {len(chosen) - SHOWN} more")
+    _print(chosen[:_SHOWN])
+    if len(chosen) > _SHOWN:
+        click.echo(f"... and {len(chosen) - _SHOWN} more")
     if not sys.stdin.isatty():
         raise BadInput(f"{question} Pass --yes to confirm")
     click.confirm(f"{question} This cannot be undone.", abort=True)

@@ -7,8 +7,9 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from evo.cli.options import (
     print_table,
     weights_option,
 )
-from evo.comparison.operators import operator_dict
 from evo.config.run import RunConfig
 from evo.errors import BadInput, at_file
 from evo.progress.answer import (
@@ -41,31 +41,29 @@ from evo.progress.answer import (
     score_held_out,
     verify_best,
 )
-from evo.progress.answer_set import choose_sets
-from evo.progress.model import Progress
-from evo.progress.rows import answer_row, number, word
+from evo.progress.answer_set import AnswerSet, choose_sets
+from evo.progress.model import Progress, SearchRecord
+from evo.progress.rows import answer_row, number_cell, word_cell
 from evo.progress.training import TrainingProgress, is_training
-from evo.progress.weighing import Weights, open_runs
+from evo.progress.weighing import JudgedWeights, open_runs
 from evo.runs.preflight import ASK_TELL
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
-from evo.values import as_dict, write_scored, write_value
-from islands.browse import failed_candidates
+from evo.values import as_dict, write_number, write_scored, write_value
+from islands.browse import FailedCandidate, failed_candidates
 from islands.comparisons import runs_named
+from islands.runs import ScorerChange, current_summary, format_errors, scorer_changes
 from islands.runs import best as best_of
-from islands.runs import current_summary, format_errors, scorer_changes
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
-from islands.types import Candidate, ProblemRecord, RunRecord
+from islands.types import Candidate, ProblemRecord, Reweighed, RunRecord
 from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
 from problems.weights import SPREAD, describe_fitness
 
-LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
-VERSIONS_SHOWN = 10
-FAILED_SHOWN = 10
-SHOWN_WIDTH, SHOWN_LINES = 150, 60
-"""Of a training."""
+_LINEAGE_SHOWN, _LINEAGE_READ = 20, 1 << 31
+_VERSIONS_SHOWN = 10
+_FAILED_SHOWN = 10
 
 
 @click.command("show")
@@ -73,16 +71,22 @@ SHOWN_WIDTH, SHOWN_LINES = 150, 60
 @click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
-@click.option("--details", is_flag=True, help="Print also how each operator uses the parents in its prompts.")
+@click.option("--details", is_flag=True, help="Of a comparison, print also every difference of two arms.")
 @weights_option
 @json_option
 def show_command(
-    name: str, candidate_id: int | None, db: str, against: str | None, details: bool, weights: Weights, as_json: bool
+    name: str,
+    candidate_id: int | None,
+    db: str,
+    against: str | None,
+    details: bool,
+    weights: JudgedWeights,
+    as_json: bool,
 ) -> None:
     """Show RUN, a run, a comparison or the folder of a training, or a run's candidate ID: reward vector, feedback,
     lineage, and the difference to its parent."""
     if is_training(name) and candidate_id is None:
-        _check_unweighted([name], weights)
+        _check_unweighted(name, weights)
         return _show_training(name, as_json)
     with open_runs(db, [name], weights) as store:
         runs = runs_named(store, name)
@@ -91,153 +95,182 @@ def show_command(
         elif runs[0].comparison == name:
             _show_comparison(Progress.open(store, name, against, spread=weights == SPREAD), as_json, details)
         else:
-            _show_run(store, name, as_json, details, spread=weights == SPREAD)
+            facts = RunFacts.read(store, name, spread=weights == SPREAD)
+            print_json(facts.as_dict()) if as_json else _print_run(facts)
     return None
 
 
-def _check_unweighted(folders: Sequence[str], weights: Weights) -> None:
+def _check_unweighted(folder: str, weights: JudgedWeights) -> None:
     if weights is not None:
-        raise BadInput(f"--weights judge the stored answers of a run; {folders[0]} is the folder of a training")
+        raise BadInput(f"--weights judge the stored answers of a run; {folder} is the folder of a training")
 
 
 def _show_training(folder: str, as_json: bool) -> None:
-    from evo.tui.training import draw_training  # Textual
-
     training, console = TrainingProgress.open(folder), open_console(markup=False)
     if as_json:
-        print_json(training.as_dict())
-    else:
-        console.print(training.about["command"], style="dim", soft_wrap=True)
-        console.print(draw_training(training, min(console.width, SHOWN_WIDTH), SHOWN_LINES, explained=True))
+        return print_json(training.as_dict())
+    console.print(training.about["command"], style="dim", soft_wrap=True)
+    for line in filter(None, (training.title, training.standing, training.gain)):
+        console.print(line, soft_wrap=True)
+    rows = []
+    for name, meaning in training.metrics.items():
+        values = training.curve(name).mean
+        rows.append((name, write_number(values[0]), write_number(values[-1]), meaning))
+    print_table(console, ("metric", "first", "last", "meaning"), rows, right=("first", "last"))
+    return None
 
 
-def _show_run(store: Store, name: str, as_json: bool, details: bool, *, spread: bool) -> None:
-    with store.read():
-        run = store.run(name)
-        summary, versions = current_summary(store, run), versions_used(store, run.id)
-        progress = Progress.open(store, run.name, spread=spread)
-        totals, searches = progress.totals, {search.problem_id: search for search in progress.searches(failed=True)}
-        best_answers = best_of(store, run.id)
-        misread = format_errors(store, run.id)
-        changes = scorer_changes(store, run.id)
-        failed = failed_candidates(store, run.id, FAILED_SHOWN)
-        comparison = progress.comparison
-        operators = progress.operators[comparison.arms[0].name]
-        saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
-        sets = choose_sets(store, [run], spread=progress.spread)
-    replaced = run.config.get("policy_changes") or []
-    if as_json:
+@dataclass(frozen=True)
+class RunFacts:
+    """A run as `evo show` has it, as text and as JSON. best: of each problem; misread: rollouts by reason; saved: its
+    checkpoints that are there"""
+
+    run: RunRecord
+    reweighed: Reweighed | None
+    summary: Mapping[str, Any]
+    progress: Progress
+    best: Sequence[tuple[ProblemRecord, Candidate | None]]
+    sets: Sequence[AnswerSet]
+    versions: Sequence[VersionUse]
+    saved: Sequence[str]
+    scorer_changes: Sequence[ScorerChange]
+    failed: Sequence[FailedCandidate]
+    misread: Mapping[str, int]
+
+    @classmethod
+    def read(cls, store: Store, name: str, *, spread: bool) -> RunFacts:
+        with store.read():
+            run, progress = store.run(name), Progress.open(store, name, spread=spread)
+            return cls(
+                run, store.reweighed, current_summary(store, run), progress, best_of(store, run.id),
+                choose_sets(store, [run], spread=progress.spread), versions_used(store, run.id),
+                [place for place in checkpoints(store, run.id) if Path(place).is_dir()], scorer_changes(store, run.id),
+                failed_candidates(store, run.id, _FAILED_SHOWN), format_errors(store, run.id),
+            )  # fmt: skip
+
+    @property
+    def policy_changes(self) -> list[Mapping[str, Any]]:
+        return list(self.run.config.get("policy_changes") or ())
+
+    @cached_property
+    def searches(self) -> dict[int, SearchRecord]:
+        """Of every problem, by its id."""
+        return {search.problem_id: search for search in self.progress.searches(failed=True)}
+
+    def as_dict(self) -> dict[str, Any]:
+        run = self.run
         shown: dict[str, Any] = {
-            "name": run.name,
-            "status": run.status,
-            "reason": run.reason,
-            "command": run.command,
-            "seed": run.seed,
-            "commit": run.commit,
+            **{name: vars(run)[name] for name in ("name", "status", "reason", "command", "seed", "commit")},
             "config": dict(run.config),
-            **({"weights": dict(store.reweighed.weights)} if store.reweighed else {}),
-            "summary": summary,
-            **totals.as_dict(),
-            "format_errors": misread,
-            "versions": [asdict(version) for version in versions],
-            "checkpoints": saved,
-            "scorer_changes": [asdict(change) for change in changes],
-            "policy_changes": list(replaced),
-            "failed_candidates": [asdict(candidate) for candidate in failed],
-            "operators": [operator_dict(operator, crossed_seeds=comparison.crossed_seeds) for operator in operators],
+            **({"weights": dict(self.reweighed.weights)} if self.reweighed else {}),
+            "summary": self.summary,
+            **self.progress.totals.as_dict(),
+            "format_errors": self.misread,
+            "versions": [asdict(version) for version in self.versions],
+            "checkpoints": self.saved,
+            "scorer_changes": [asdict(change) for change in self.scorer_changes],
+            "policy_changes": self.policy_changes,
+            "failed_candidates": [asdict(candidate) for candidate in self.failed],
             "problems": [
                 {
                     **best_as_dict(problem, candidate),
                     "best_known": best_known_of(problem),
-                    "iterations": searches[problem.id].iterations,
-                    "solved_at": searches[problem.id].solved_at,
+                    "iterations": self.searches[problem.id].iterations,
+                    "solved_at": self.searches[problem.id].solved_at,
                     "status": problem.status,
                     "message": problem.message,
                 }
-                for problem, candidate in best_answers
+                for problem, candidate in self.best
             ],
-            "sets": [found.as_dict() for found in sets],
+            "sets": [found.as_dict() for found in self.sets],
             "preferences": None,
         }
-        if progress.spread:
+        if self.progress.spread:
             from evo.report.terminal import preferences_dict  # intervals: scipy
 
-            shown["preferences"] = preferences_dict(progress)
-        print_json(shown)
-        return
-    console, why = open_wide_console(), f" ({run.reason})" if run.reason else ""
+            shown["preferences"] = preferences_dict(self.progress)
+        return shown
+
+    def head(self) -> Iterator[str]:
+        """What was searched under which weights, and how far it is."""
+        run, totals = self.run, self.progress.totals
+        if self.reweighed is not None:
+            yield from self.reweighed.lines
+        elif weights := describe_fitness(run.config.get("weights")):
+            yield weights
+        if run.config.get("policy") == ASK_TELL:
+            yield "its answers come from a Python program, so the seed does not reproduce this run"
+        elif lag := run.config.get("lag"):
+            yield f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
+        judged = [search for search in self.progress.searches() if search.problem.target is not None]
+        left_out, seconds = len(self.progress.comparison.failed), run.summary.get("seconds")
+        parts = [f"{sum(search.solved_at is not None for search in judged)} of {len(judged)} solved"] * bool(judged)
+        parts += [f"{left_out} left out"] * bool(left_out)
+        parts += [f"{totals.groups:,} iterations", f"{totals.answers:,} answers"]
+        parts.append(describe_usage(totals.tokens, totals.prompt_tokens, totals.cost))
+        yield ", ".join(parts) + (f" in {clock(seconds)}" if seconds else "")
+        for policy in self.policy_changes:
+            before, after = policy["before"], policy["after"]
+            yield f"{format_time(policy['created'])}  the policy changed: {before} -> {after}"
+        for change in self.scorer_changes:
+            changed = f"{change.before or 'unknown'} -> {change.after}; accepted, older scores were kept"
+            yield f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}"
+
+    def below_answers(self) -> Iterator[str]:
+        """What the values mean, and how near they are to the best known ones."""
+        if len(self.best) == 1 and (directions := describe_directions(self.best[0][0].metrics)):
+            yield directions
+        for problem, candidate in self.best:
+            if (known := best_known_of(problem)) is not None:
+                reached = describe_best_known(None if candidate is None else candidate.fitness, known)
+                yield f"{problem.name}: {reached}"
+
+    def faults(self) -> Iterator[str]:
+        """Checkpoints, then what went wrong."""
+        if self.saved:
+            yield "\ncheckpoints: " + ", ".join(self.saved)
+        if self.failed:
+            yield f"\nfailed candidates (evo show {self.run.name} ID):"
+        for faulty in self.failed:
+            times = f"{faulty.count:,} x " if faulty.count > 1 else ""
+            yield f"  {faulty.id}  {faulty.problem}  {times}{' '.join(faulty.error.split())[:200]}"
+        if self.misread:
+            yield "\nreplies that are unreadable or lack answers:"
+        for reason, count in sorted(self.misread.items(), key=lambda item: -item[1])[:3]:
+            yield f"  {count:,} x {reason}"
+
+
+def _print_run(facts: RunFacts) -> None:
+    console, run = open_wide_console(), facts.run
+    why = f" ({run.reason})" if run.reason else ""
     console.print(
         f"{run.name}: {run.status}{why}, started {format_time(run.created)}, seed {run.seed}, commit {run.commit}"
     )
     console.print(run.command, style="dim", soft_wrap=True)
-    if store.reweighed is None and (told := describe_fitness(run.config.get("weights"))):
-        console.print(told, soft_wrap=True)
-    for line in store.reweighed.lines if store.reweighed else ():
-        console.print(line, soft_wrap=True)
-    if run.config.get("policy") == ASK_TELL:
-        console.print("its answers come from a Python program, so the seed does not reproduce this run")
-    elif lag := run.config.get("lag"):
-        console.print(
-            f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
-        )
-    counted, seconds = list(progress.searches()), run.summary.get("seconds")
-    took = f" in {clock(seconds)}" if seconds else ""
-    judged = [search for search in counted if search.problem.target is not None]
-    solved = sum(search.solved_at is not None for search in judged)
-    parts = [f"{solved} of {len(judged)} solved"] * bool(judged)
-    parts += [f"{len(comparison.failed)} left out"] * bool(comparison.failed)
-    parts += [f"{totals.groups:,} iterations", f"{totals.answers:,} answers"]
-    console.print(f"{', '.join(parts)}, {describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{took}")
-    for policy in replaced:
-        before, after = policy["before"], policy["after"]
-        console.print(f"{format_time(policy['created'])}  the policy changed: {before} -> {after}", soft_wrap=True)
-    for change in changes:
-        changed = f"{change.before or 'unknown'} -> {change.after}; accepted, older scores were kept"
-        console.print(
-            f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}", soft_wrap=True
-        )
-    console.print()
+    console.print("\n".join(facts.head()) + "\n", soft_wrap=True)
     titles = ("problem", "done", "best", "target", "solved", "id", "values")
     rows = [
         {
             **answer_row(problem, candidate),
-            "done": number(searches[problem.id].iterations, "d"),
-            "solved": number(searches[problem.id].solved_at, "d"),
-            **({"values": word(problem.message)} if problem.status == "failed" else {}),
+            "done": number_cell(facts.searches[problem.id].iterations, "d"),
+            "solved": number_cell(facts.searches[problem.id].solved_at, "d"),
+            **({"values": word_cell(problem.message)} if problem.status == "failed" else {}),
         }
-        for problem, candidate in best_answers
+        for problem, candidate in facts.best
     ]
     print_rows(console, rows, dict(zip(titles, titles, strict=True)))
-    if len(best_answers) == 1 and (told := describe_directions(best_answers[0][0].metrics)):
-        console.print(told, soft_wrap=True)
-    for problem, candidate in best_answers:
-        if (known := best_known_of(problem)) is not None:
-            standing = describe_best_known(None if candidate is None else candidate.fitness, known)
-            console.print(f"{problem.name}: {standing}", soft_wrap=True)
-    if details or sets or progress.spread:
-        from evo.report.terminal import print_operators, print_preferences, print_set  # intervals: scipy
-    if progress.spread:
-        print_preferences(console, progress)
-    for found in sets:
-        print_set(console, found)
-    if details:
-        labelled = [replace(operator, label=operator.policy) for operator in operators]
-        print_operators(console, {run.name: labelled}, crossed_seeds=comparison.crossed_seeds)
-    if len(versions) > 1:
-        _print_versions(console, versions, [problem.metrics for problem, _ in best_answers])
-    if saved:
-        console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
-    if failed:
-        console.print(f"\nfailed candidates (evo show {run.name} ID):")
-        for faulty in failed:
-            times = f"{faulty.count:,} x " if faulty.count > 1 else ""
-            error = " ".join(faulty.error.split())[:200]
-            console.print(f"  {faulty.id}  {faulty.problem}  {times}{error}", soft_wrap=True)
-    if misread:
-        worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
-        console.print("\nreplies that are unreadable or lack answers:")
-        for reason, count in worst:
-            console.print(f"  {count:,} x {reason}", soft_wrap=True)
+    for line in facts.below_answers():
+        console.print(line, soft_wrap=True)
+    if facts.progress.spread or facts.sets:
+        from evo.report.terminal import print_preferences, print_set  # intervals: scipy
+
+        print_preferences(console, facts.progress)
+        for found in facts.sets:
+            print_set(console, found)
+    if len(facts.versions) > 1:
+        _print_versions(console, facts.versions, [problem.metrics for problem, _ in facts.best])
+    for line in facts.faults():
+        console.print(line, soft_wrap=True)
 
 
 def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
@@ -259,9 +292,9 @@ def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: S
         name = use.version.removeprefix(root) or root
         mean = write_value(Value(use.fitness, REWARD))
         rows.append((name, str(use.groups), str(use.first), str(use.last), mean, saved))
-    if len(rows) > VERSIONS_SHOWN:
-        more = (f"... {len(rows) - VERSIONS_SHOWN} more", "", "", "", "", "")
-        rows = [*rows[: VERSIONS_SHOWN // 2], more, *rows[-VERSIONS_SHOWN // 2 :]]
+    if len(rows) > _VERSIONS_SHOWN:
+        more = (f"... {len(rows) - _VERSIONS_SHOWN} more", "", "", "", "", "")
+        rows = [*rows[: _VERSIONS_SHOWN // 2], more, *rows[-_VERSIONS_SHOWN // 2 :]]
     console.print("\npolicy versions", style="bold")
     title = "mean reward" if any(measure_of(each).lower for each in metrics) else "mean fitness"
     titles = ("version", "iterations", "from", "to", title, "checkpoint")
@@ -271,7 +304,7 @@ def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: S
 def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -> None:
     run, detail = find_candidate(store, name, candidate_id)
     candidate, problem = detail.candidate, detail.problem
-    answer = read_answers(store, {candidate_id: problem}, lineage=LINEAGE_READ)[candidate_id]
+    answer = read_answers(store, {candidate_id: problem}, lineage=_LINEAGE_READ)[candidate_id]
     if as_json:
         shown = {
             **best_as_dict(problem, candidate),
@@ -300,13 +333,12 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
         console.print(f"error: {candidate.error}", soft_wrap=True)
     if known := verify_best(problem, candidate.fitness, candidate.text):
         console.print(known, soft_wrap=True)
-    shortened = replace(answer, lineage=answer.lineage[:LINEAGE_SHOWN])
+    shortened = replace(answer, lineage=answer.lineage[:_LINEAGE_SHOWN])
     console.print(draw_answer(detail, shortened, run.seed, Statement(), TERMINAL))
 
 
 def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
-    from evo.report.terminal import as_dict as comparison_dict
-    from evo.report.terminal import print_summary  # verdicts: scipy
+    from evo.report.terminal import comparison_dict, print_comparison  # verdicts: scipy
 
     comparison = progress.comparison
     saved = {run.name: checkpoints(progress.store, run.id) for run in comparison.runs}
@@ -317,7 +349,7 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
     console = Console(highlight=False, width=WIDE)
     first = comparison.runs[0]
     console.print(first.command, style="dim", soft_wrap=True, markup=False)
-    print_summary(console, progress, details=details)
+    print_comparison(console, progress, details=details)
     for run in comparison.runs:
         if saved[run.name]:
             console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
@@ -325,37 +357,32 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
 
 
 @click.command("report")
-@click.argument("names", metavar="RUN [RUN]...", nargs=-1, required=True)
+@click.argument("name", metavar="RUN")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @weights_option
 @db_option
 @json_option
-def report_command(
-    names: tuple[str, ...], output: str, against: str | None, weights: Weights, db: str, as_json: bool
-) -> None:
+def report_command(name: str, output: str, against: str | None, weights: JudgedWeights, db: str, as_json: bool) -> None:
     """Write RUN, a run, a comparison or the folder of a training, finished or running, as one HTML page that needs no
-    network.
-
-    Several runs of the same problems are put on the same charts, and so are several trainings.
-    """
+    network."""
     from evo.report.page import write_report, write_training_report  # slow to import
 
     started = time.perf_counter()
-    if all(map(is_training, names)):
-        _check_unweighted(names, weights)
-        size = write_training_report(names, output)
+    if is_training(name):
+        _check_unweighted(name, weights)
+        size = write_training_report(name, output)
     else:
-        with open_runs(db, names, weights) as store:
-            size = write_report(store, names[0], output, against, names[1:], spread=weights == SPREAD)
+        with open_runs(db, [name], weights) as store:
+            size = write_report(store, name, output, against, spread=weights == SPREAD)
     seconds = time.perf_counter() - started
     if as_json:
-        print_json({"run": " and ".join(names), "page": output, "bytes": size, "seconds": round(seconds, 3)})
+        print_json({"run": name, "page": output, "bytes": size, "seconds": round(seconds, 3)})
     else:
         click.echo(f"{output}: {size / 1e6:.1f} MB, made in {seconds:.1f} s")
 
 
-SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
+_SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 
 
 @click.command("best")
@@ -376,7 +403,7 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 @db_option
 @json_option
 def best_command(
-    name: str, output: str | None, held_out: bool, set_size: int | None, weights: Weights, db: str, as_json: bool
+    name: str, output: str | None, held_out: bool, set_size: int | None, weights: JudgedWeights, db: str, as_json: bool
 ) -> None:
     """Print the best answer of each problem of RUN, or write it with -o. A comparison counts as one
     run: the best answer of any of its runs."""
@@ -461,7 +488,7 @@ def _write(rows: list[dict[str, Any]], formats: list[str], output: str) -> str:
         taken: set[str] = set()
         for row, answer_format in zip(rows, formats, strict=True):
             if row["answer"] is not None:
-                file = path / _free_name(row["problem"], SUFFIXES[answer_format], taken)
+                file = path / _free_name(row["problem"], _SUFFIXES[answer_format], taken)
                 files[file] = row["answer"].rstrip("\n") + "\n"
         told = f"{len(answered)} answers, one file each"
     with at_file(f"-o {output}"):

@@ -32,19 +32,19 @@ from evo.errors import BadInput
 )
 @click.option("--token", is_flag=True, help="Require a token, for machines with several users.")
 def ui_command(database: str | None, db: str, port: int, host: str, token: bool) -> int:
-    """Show runs, charts and candidates of DATABASE in a browser.
+    """Show the runs of DATABASE, and the page of each, in a browser.
 
     DATABASE is an address or a SQLite file; without one it is that of --db. The page only reads, also while runs
     write, needs no network, and is served on this machine only, unless --host names another address.
     """
-    from evo.ui.databases import RunDatabase
+    from evo.ui.pages import RunPages
     from evo.ui.server import PageServer
-    from islands.engine import parse_address
+    from islands.engine import parse_url
 
     address = db if database is None else database if "://" in database else f"sqlite:///{Path(database).expanduser()}"
-    parse_address(address)  # a mistyped one is reported here, not in the browser
+    parse_url(address)  # a mistyped one is reported here, not in the browser
     try:
-        server = PageServer(RunDatabase(address), port, host=host, token=token)
+        server = PageServer(RunPages(address), port, host=host, token=token)
     except OSError as error:
         raise BadInput(
             f"port {port} of {host} is not available ({error.strerror or error}); --port 0 chooses a free one, --host "
@@ -52,6 +52,6 @@ def ui_command(database: str | None, db: str, port: int, host: str, token: bool)
         ) from None
     click.echo(f"The page is at {server.address}\nCtrl-C ends it; runs continue")
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-    with contextlib.closing(server), contextlib.suppress(KeyboardInterrupt):
+    with server, contextlib.suppress(KeyboardInterrupt):
         server.serve_forever()
     return 0

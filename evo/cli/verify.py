@@ -52,7 +52,7 @@ def verify_command(name: str, db: str, plain: bool, as_json: bool, **options: An
     """
     from evo.api.drive import Driver
     from evo.api.verify import verify_run  # slow to import
-    from evo.comparison.verification import write
+    from evo.comparison.verification import write_mean
 
     console = open_console(stderr=as_json, color_system=None if plain else "auto", markup=False)
     found = verify_run(name, db, lambda: Driver(Lines(console), command=True), read_command(), **options)
@@ -61,7 +61,7 @@ def verify_command(name: str, db: str, plain: bool, as_json: bool, **options: An
     else:
         fitness = found.fitness
         gains = {answer: fitness.gain(answer) for answer in fitness.values}
-        rows = [(found.name(one), write(fitness.mean(one)), str(gain or "-")) for one, gain in gains.items()]
+        rows = [(found.name(one), write_mean(fitness.mean(one)), str(gain or "-")) for one, gain in gains.items()]
         print_table(console, ("answer", fitness.name, "winner better by"), rows)
         console.print(f"\n{found}")
     return 1 if found.failed else 0

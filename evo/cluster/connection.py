@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 
 from evo.config.cluster import AUTO, LOCAL, ClusterAddress
 from evo.errors import BadInput
-from islands.engine import mask_url, parse_address
+from islands.engine import mask_url, parse_url
 from problems.scoring import cores
 
 _STORE_BYTES = 100 << 20
@@ -60,7 +60,7 @@ def _check_reachable(where: str) -> None:
 
 def check_shared_database(db: str, place: ClusterAddress) -> None:
     """Raise BadInput if other machines cannot write to the database."""
-    url = parse_address(db)
+    url = parse_url(db)
     if url.drivername != "sqlite":
         return
     nodes = list_alive_nodes()

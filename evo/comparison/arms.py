@@ -3,9 +3,7 @@ problems that count. A single run is a comparison of one arm under one seed."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.errors import BadInput
@@ -14,9 +12,8 @@ from evo.search.stop import StopReason, ended_by
 from islands.comparisons import runs_named
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
-from problems.address import name_few
 
-BUDGETS = {"max_total_tokens": "tokens", "max_cost": "cost", "max_answers": "answers"}
+_BUDGETS = {"max_total_tokens": "tokens", "max_cost": "cost", "max_answers": "answers"}
 """Settings of budgets that are the same for a run at any speed, and their units."""
 
 
@@ -82,8 +79,8 @@ class Comparison:
     def budget(self) -> tuple[str, float] | None:
         """(unit, size) of the budget that all runs have and that ended some of them: metrics and curves are then over
         what a run has spent. None if they are over iterations."""
-        ended = " ".join(run.reason for run in self.runs if ended_by(run) is StopReason.BUDGET)
-        for key, unit in BUDGETS.items():
+        ended = {run.summary.get("budget") for run in self.runs}
+        for key, unit in _BUDGETS.items():
             sizes = {float(run.config.get(key) or 0) for run in self.runs}
             if unit in ended and len(sizes) == 1:
                 return unit, sizes.pop()
@@ -95,37 +92,21 @@ class Comparison:
         return max(max(planned_iterations(run.config)) for run in self.runs)
 
 
-def gather(store: Store, name: str, against: str | None = None, also: Sequence[str] = ()) -> Comparison:
+def gather(store: Store, name: str, against: str | None = None) -> Comparison:
     """The comparison, or the run, of that name. Raises UnknownRun, and BadInput if no arm is called `against`.
 
     against: the reference; by default the first arm
-    also: further runs and comparisons of the same problems, whose arms are added to the first one's. Raises BadInput
-        if they have other problems
     """
-    named = {each: runs_named(store, each) for each in (name, *also)}
-    runs = [run for found in named.values() for run in found]
+    runs = runs_named(store, name)
     by_arm: dict[str, list[RunRecord]] = {}
-    for each, found in named.items():
-        for run in found:
-            arm = run.arm or run.name if not also else run.name if run.comparison != each else f"{each}/{run.arm}"
-            by_arm.setdefault(arm, []).append(run)
+    for run in runs:
+        by_arm.setdefault(run.arm or run.name, []).append(run)
     arms = tuple(Arm(arm, tuple(sorted(of_arm, key=lambda run: run.seed))) for arm, of_arm in by_arm.items())
     if against is not None and against not in by_arm:
         raise BadInput(f"{name} has no arm {against}; it has {', '.join(by_arm)}")
     reference = against or arms[0].name
     begun = [records for records in (store.problems(run.id) for run in runs) if records]
-    searched = {tuple((record.name, *record.objectives) for record in records) for records in begun}
-    if also and (len(searched) > 1 or len({run.id for run in runs}) < len(runs)):
-        names = "; ".join(dict.fromkeys(name_few([record.name for record in records], 3) for records in begun))
-        raise BadInput(f"{' and '.join(named)} are not different runs of the same problems: {names}")
-    if also and len({json.dumps(run.config.get("weights"), sort_keys=True) for run in runs}) > 1:
-        raise BadInput(f"{' and '.join(named)} were searched under different weights of their objectives")
     faulty = {record.index: record for records in begun for record in records if record.status == "failed"}
     problems = tuple(record for record in (begun[0] if begun else ()) if record.index not in faulty)
-    return Comparison(
-        " and ".join(named),
-        arms,
-        problems,
-        reference if len(arms) > 1 else None,
-        tuple(faulty[index] for index in sorted(faulty)),
-    )
+    failed = tuple(faulty[index] for index in sorted(faulty))
+    return Comparison(name, arms, problems, reference if len(arms) > 1 else None, failed)

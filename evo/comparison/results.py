@@ -20,11 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evo.evaluation.preferences import Ints
 from problems.objectives import FITNESS, REWARD, Measure, Objective
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from vpo.scalarize import Bools, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,23 +270,6 @@ class Standings:
     sign: Floats
     gap: Floats
     timed: Bools
-
-    @property
-    def differing(self) -> Bools:
-        """(P,) problems that some arms have solved under more seeds than others; without a target, those whose best
-        fitnesses differ."""
-        shares = np.where(np.isnan(self.solved), self.best, self.solved)
-        known = ~np.isnan(shares)
-        most = np.where(known, shares, -np.inf).max(axis=0)
-        least = np.where(known, shares, np.inf).min(axis=0)
-        return np.asarray((known.sum(axis=0) > 1) & (most - least > TIE_TOLERANCE * np.fmax(abs(most), abs(least))))
-
-    @property
-    def unsolved(self) -> Bools:
-        """(P,) problems with a target that no arm has solved under every seed."""
-        with_target = ~np.isnan(self.solved).all(axis=0)
-        solved = (np.nan_to_num(self.solved, nan=0.0) >= 1.0).any(axis=0)
-        return np.asarray(with_target & ~solved)
 
     def counts(self, arm: int) -> tuple[int, int, int]:
         """Problems that the arm has won, lost and is level on."""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evo.comparison.results import Floats, Results, common_horizon
+from evo.comparison.results import Results, common_horizon
 from evo.evaluation.preferences import is_share
 from evo.stats import (
     Difference,
@@ -39,8 +39,9 @@ from evo.stats import (
     wilson,
 )
 from evo.stats.differences import fewest_seeds
+from evo.stats.intervals import Interval
 from problems.objectives import FITNESS, REWARD, Measure
-from vpo.metrics import Interval
+from vpo.scalarize import Floats
 
 FEWEST_REACHED = 0.5
 NEARLY = 0.9

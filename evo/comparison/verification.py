@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.stats import Difference, fewest_pairs, mean_interval, paired_difference
-from vpo.metrics import Interval
+from evo.stats.intervals import Interval
 
 SEED, WINNER, TUNED, SAMPLED = "seed", "winner", "tuned start", "plain sampling"
 RIVALS = {TUNED: "tuning the seed's numbers does", SAMPLED: "sampling its policy as often does"}
 Values = npt.NDArray[np.float64]
-SAME = 1e-9
+_SAME = 1e-9
 """Means that differ by a smaller share of the largest value are equal."""
 
 
@@ -44,7 +44,7 @@ class Gain:
     def __str__(self) -> str:
         """For a table: with the interval, unless only what was not seen makes it wide."""
         plain = self.better == self.units and not self.difference.shown
-        return f"{write(self.difference, not plain)}{f' ({self.better} of {self.units})' * (self.units > 1)}"
+        return f"{write_mean(self.difference, not plain)}{f' ({self.better} of {self.units})' * (self.units > 1)}"
 
 
 def measure_gain(first: Values, second: Values, lower: bool) -> Gain | None:
@@ -55,7 +55,7 @@ def measure_gain(first: Values, second: Values, lower: bool) -> Gain | None:
     a, b = (second[known], first[known]) if lower else (first[known], second[known])
     least = 0.0 if min(a.min(), b.min()) >= 0 else None
     gaps = a.mean(axis=1) - b.mean(axis=1)
-    same = SAME * max(float(np.abs(a).max()), float(np.abs(b).max()))
+    same = _SAME * max(float(np.abs(a).max()), float(np.abs(b).max()))
     difference = paired_difference(a, b, least=least)
     return Gain(difference, int((gaps > same).sum()), int((gaps < -same).sum()), len(gaps))
 
@@ -138,13 +138,13 @@ class Verification:
         told, rivals = list[str](), [rival for rival in RIVALS if rival in self.fitness.values]
         for rival, gain in [(rival, self.fitness.gain(rival)) for rival in rivals]:
             if gain is not None and not self.shows(gain) and not gain.everywhere:
-                luck = f"little more than {RIVALS[rival]}: by {write(gain.difference)}, which may be luck"
+                luck = f"little more than {RIVALS[rival]}: by {write_mean(gain.difference)}, which may be luck"
                 told.append(f"The search found {luck if gain.mean > 0 else f'no more than {RIVALS[rival]}'}.")
         lower = f" ({self.fitness.name}: lower is better)" if self.fitness.lower else ""
         gain, main = self.fitness.gain(SEED), "There is no score of a seed"
         if gain is not None:
             main = f"The winner is {self._compare(gain, f'the {self.began}')}"
-        reached = [f"the {one} reaches {write(self.fitness.mean(one), False)}" for one in (WINNER, *rivals)]
+        reached = [f"the {one} reaches {write_mean(self.fitness.mean(one), False)}" for one in (WINNER, *rivals)]
         told.append(f"{main}{lower}; {'; '.join(reached)}.")
         for one in self.objectives:
             if (gain := one.gain(SEED)) is not None and gain.better + gain.worse:
@@ -222,7 +222,7 @@ def _gain_dict(gain: Gain | None) -> dict[str, Any]:
     return {"winner_better_by": difference.interval.as_dict(), "p": difference.p, **counts, "needed": difference.needed}
 
 
-def write(value: Interval | Difference | None, ends: bool = True) -> str:
+def write_mean(value: Interval | Difference | None, ends: bool = True) -> str:
     """A mean with its ends, for people; exact ones have more digits."""
     if value is None:
         return "-"
@@ -234,4 +234,4 @@ def write(value: Interval | Difference | None, ends: bool = True) -> str:
 def write_size(difference: Difference, ends: bool) -> str:
     """The same without the sign of the mean, which words tell."""
     of = difference.interval
-    return write(of if of.mean >= 0 else Interval(-of.mean, -of.high, -of.low), ends)
+    return write_mean(of if of.mean >= 0 else Interval(-of.mean, -of.high, -of.low), ends)

@@ -147,7 +147,7 @@ class Workers:
         different = list({policy_key(config): config.model_dump(mode="json") for config in configs}.values())
         for _ in range(self._count):
             worker = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from evo.comparison.workers import main; main()"],
+                [sys.executable, "-P", "-c", "from evo.comparison.workers import serve_orders; serve_orders()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 encoding="utf-8",
@@ -246,7 +246,7 @@ def is_small(config: RunConfig) -> bool:
     )
 
 
-def main() -> None:
+def serve_orders() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     print_warnings_plainly()

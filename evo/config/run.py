@@ -168,7 +168,7 @@ class RunConfig(SamplingConfig):
     iterations_each: list[Count] = setting(
         [], "Iterations of each problem where OpenEvolve configs plan different numbers; evo writes it."
     )
-    rollouts: RolloutCount = setting(1, "RolloutCount per iteration (G).", "arm")
+    rollouts: RolloutCount = setting(1, "Rollouts per iteration (G).", "arm")
 
     max_answers: Count | None = setting(
         None, "Stop after this many answers in all; a chain of m counts m.", "budget resume search"

@@ -65,7 +65,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     tracked_as: str = setting("", TRACKED_AS, "resume")
 
     prompts: int = setting(8, "Prompts per step.", ge=1)
-    rollouts: RolloutCount = setting(8, "RolloutCount per prompt (G).", "prompts")
+    rollouts: RolloutCount = setting(8, "Rollouts per prompt (G).", "prompts")
     children: int = setting(
         1,
         "With improve: at most so many better answers to a prompt, each its own rollout; the prompt is computed once.",

@@ -37,13 +37,13 @@ search."""
 OVERLAPPING = 32
 """Prompts in flight at once at a policy that does its own batching."""
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """(problems done, problems in all)"""
 
 
-async def evaluate(
+async def evaluate_policy(
     policy: Policy, problems: Sequence[Problem], *, answers: int, total: int, seeds: Sequence[int], scorer: Scorer,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Evaluation:  # fmt: skip
     """The metrics of `sample_answers` over several seeds, one after another; arguments and errors as there.
 
@@ -63,7 +63,7 @@ async def evaluate(
 
 async def sample_answers(
     policy: Policy, problems: Sequence[Problem], *, answers: int, total: int, seed: int, scorer: Scorer,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> SampledAnswers:  # fmt: skip
     """`total` answers to each problem in chains of `answers`, scored. The policy and the scorer stay open.
 
@@ -72,7 +72,7 @@ async def sample_answers(
     policy and problems do not fit, ScorerFault or BadInput if no problem could be judged, and errors that concern all
     of them (PolicyUnavailable, SandboxUnavailable, SandboxFault).
     """
-    check_request(problems, answers, total)
+    check_evaluation(problems, answers, total)
     styles = open_formats(problems, policy, answers)
     chains = -(-total // answers)
     sampler = Sampler(policy, chains, answers, seed, prompts_a_call(policy, chains))
@@ -87,7 +87,7 @@ async def sample_answers(
         try:
             async with waits:
                 rollouts = (await sampler.submit(style.build(NOTHING_SHOWN, stream)))[0]
-            return await judge(problem, style, rollouts, answers, total, scorer, sampled)
+            return await score_chains(problem, style, rollouts, answers, total, scorer, sampled)
         except (ScorerFault, PromptTooLong) as fault:
             return fault
         finally:
@@ -118,7 +118,7 @@ async def sample_answers(
     return sampled
 
 
-async def judge(
+async def score_chains(
     problem: Problem, style: PromptFormat, rollouts: Sequence[Rollout], answers: int, total: int, scorer: Scorer,
     counts: SampledAnswers,
 ) -> ProblemAnswers:  # fmt: skip
@@ -160,7 +160,7 @@ def format_kinds(error: str) -> list[str]:
     return ["repeated an answer" if re.match(r"\d+ repeated", reason) else error_kind(reason) for reason in reasons]
 
 
-def check_request(problems: Sequence[Problem], answers: int, total: int) -> None:
+def check_evaluation(problems: Sequence[Problem], answers: int, total: int) -> None:
     """BadInput for an evaluation that makes no sense."""
     if not problems:
         raise BadInput("no problem to evaluate on; try maze:test, or list problems with `evo problems`")

@@ -14,19 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evo.evaluation.preferences import judging_weights
 from evo.stats import Difference, mean_interval, paired_difference
 from problems.contract import ScorerFault
 from vpo.metrics import best_at_k, best_of_scalarized, diversity, pareto_fraction, pass_at_k
+from vpo.scalarize import Bools, Floats
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-
-KS = (1, 3, 10, 30)
-COSTS = ("rollouts", "tokens", "prompt_tokens", "cost", "seconds", "sampling_seconds", "scoring_seconds")
-SHARES = ("written", "valid", "pareto_fraction")
+_KS = (1, 3, 10, 30)
+_COSTS = ("rollouts", "tokens", "prompt_tokens", "cost", "seconds", "sampling_seconds", "scoring_seconds")
+_SHARES = ("written", "valid", "pareto_fraction")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +85,7 @@ def metrics_of(answers: ProblemAnswers) -> dict[str, float]:
     written, valid: shares of the n; mean[...]: of each objective over all n
     """
     n, solved = len(answers.fitness), answers.solved
-    ks = sorted({k for k in (*KS, n) if k <= n})
+    ks = sorted({k for k in (*_KS, n) if k <= n})
     metrics = {f"best@{k}": best_at_k(answers.fitness, k) for k in ks}
     metrics |= {f"solve@{k}": math.nan if solved is None else pass_at_k(n, int(solved.sum()), k) for k in ks}
     weights = judging_weights(answers.rewards.shape[1])
@@ -148,7 +145,7 @@ class Evaluation:
         as `compare_problems` reads them back."""
         samples, names = self.samples, ("problem", "objectives", "target", *self.per_problem)
         columns = [[None if math.isnan(v) else float(v) for v in values] for values in self.per_problem.values()]
-        costs = {name: sum(sample.costs.get(name, 0) for sample in samples) for name in COSTS}
+        costs = {name: sum(sample.costs.get(name, 0) for sample in samples) for name in _COSTS}
         return {
             "problems": len(self.problems),
             "answers": samples[0].answers,
@@ -171,7 +168,7 @@ class Evaluation:
 
 def is_rate(name: str) -> bool:
     """Whether a metric's values are shares, in [0, 1]."""
-    return name.startswith("solve@") or name in SHARES
+    return name.startswith("solve@") or name in _SHARES
 
 
 def compare_problems(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:

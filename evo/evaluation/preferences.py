@@ -22,14 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from islands.types import CandidateSummary
-from vpo.scalarize import dirichlet_weights
+from vpo.scalarize import Floats, dirichlet_weights
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-WEIGHTINGS = 100
+JUDGED_WEIGHTINGS = 100
 """They are the same for every policy and problem of d objectives, so their choice cancels in a comparison."""
-BATCH = 2000
+ANSWERS_AT_ONCE = 2000
 REWARDS, OPTIMUM, OF_FOUND = "rewards", "shares of the optimum", "of the best that any search found"
 BEST_FOUND = f"shares {OF_FOUND}"
 
@@ -37,7 +36,7 @@ BEST_FOUND = f"shares {OF_FOUND}"
 @lru_cache(maxsize=256)
 def judging_weights(objectives: int) -> Floats:
     """(WEIGHTINGS, d), rows summing to 1, always the same; read only."""
-    weights = dirichlet_weights(WEIGHTINGS, objectives, sampler="sobol", seed=0)
+    weights = dirichlet_weights(JUDGED_WEIGHTINGS, objectives, sampler="sobol", seed=0)
     weights.flags.writeable = False
     return weights
 
@@ -74,7 +73,7 @@ def read_rises(answers: Iterable[CandidateSummary], weights: Floats) -> Rises:
 
 
 def _batches(answers: Iterator[CandidateSummary]) -> Iterator[list[CandidateSummary]]:
-    while batch := list(islice(answers, BATCH)):
+    while batch := list(islice(answers, ANSWERS_AT_ONCE)):
         yield batch
 
 
@@ -95,7 +94,7 @@ class Worth:
     why: str = ""
 
 
-def judge(searches: Sequence[Rises], optimum: Floats | None) -> Worth:
+def judge_worth(searches: Sequence[Rises], optimum: Floats | None) -> Worth:
     """The searches of one problem, measured alike. optimum: (W,) what solves it under each weighting, None if that is
     not known"""
     found = [search.best for search in searches if len(search.best)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from evo.config.run import EvaluateConfig
 from evo.errors import BadInput
-from evo.evaluation.evaluate import Progress, check_request, evaluate, open_formats
+from evo.evaluation.evaluate import OnProgress, check_evaluation, evaluate_policy, open_formats
 from evo.evaluation.metrics import Evaluation, compare_problems
 from evo.provenance import source_commit
 from evo.search.defaults import resolve_address, resolve_settings, workers
@@ -43,7 +43,7 @@ async def run_evaluation(
     """
     config = settings.run_config()
     if output:
-        check_writable(output)
+        check_output(output)
     check_one_policy(config.policy, "evo evaluate asks")
     address = parse_address(config.policy)
     check_policy(address)
@@ -53,17 +53,17 @@ async def run_evaluation(
     config = resolve_address(resolve_settings(config, problems))
     path, total = settings.against, settings.answers_total
     rival = read_evaluation(path, problems, total, config.weights) if path else {}
-    check_request(problems, config.answers, total)
+    check_evaluation(problems, config.answers, total)
     policy = open_policy(config, problems)
     scorer = Scorer(workers(config, problems))
     try:
         open_formats(problems, policy, config.answers)  # raises if they do not fit, before any output
         seeds = range(config.seed, config.seed + settings.seeds)
-        progress: Progress | None = None
+        progress: OnProgress | None = None
         if report is not None:
             progress = partial(report, f"{config.policy} on {name_few(settings.problems, 3)}")
             progress(0, len(problems) * settings.seeds)
-        evaluation = await evaluate(
+        evaluation = await evaluate_policy(
             policy, problems, answers=config.answers, total=total, seeds=seeds, scorer=scorer, on_progress=progress
         )
     finally:
@@ -82,7 +82,7 @@ async def run_evaluation(
     return record
 
 
-def check_writable(output: str) -> None:
+def check_output(output: str) -> None:
     """BadInput if -o names a file that cannot be written: found out before the work, not after it."""
     path = Path(output)
     if path.is_dir() or not path.parent.is_dir():

@@ -33,7 +33,7 @@ from evo.search.resources import problems_at
 from evo.tui.child import CommandProcess
 from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
-from islands.engine import parse_address
+from islands.engine import parse_url
 from islands.errors import DatabaseUnavailable, NoRuns, UnknownRun
 from islands.names import hide_password
 from islands.runs import group_count
@@ -187,7 +187,7 @@ class PipelineRun:
         """The stored runs of a search or comparison, none of another stage; none if there is no database yet."""
         if stage.kind not in SEARCHES:
             return []
-        url = parse_address(self.db)
+        url = parse_url(self.db)
         if url.drivername == "sqlite" and not Path(str(url.database)).exists():
             folder = Path(str(url.database)).parent
             if not folder.is_dir() and folder.resolve() != self.folder.resolve():

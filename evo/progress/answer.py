@@ -19,7 +19,7 @@ from evo.values import scored_value
 from islands.browse import CandidateDetail, Origin, ancestors, candidate, origins
 from islands.comparisons import runs_named
 from islands.errors import UnknownRun
-from islands.history import CandidateReader
+from islands.groups import CandidateReader
 from islands.runs import best as best_of
 from islands.runs import course_of
 from islands.store import Store

@@ -14,17 +14,16 @@ import numpy as np
 from evo.errors import BadInput
 from evo.progress.answer import score_held_out
 from evo.values import as_dict, scored_value, write_number, write_value
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.answer_sets import best_set, group_means
 from problems.contract import Score
 from problems.objectives import groups_of
 
-ONE_SIZE = 5.0
+_ONE_SIZE = 5.0
 """Objectives whose scales differ by a larger factor have no mean."""
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class AnswerSet:
     def _weights(self) -> list[float]:
         return [one.weight for one in self.problem.metrics]
 
-    def pick(self, rows: Sequence[Sequence[T]]) -> list[T]:
+    def pick(self, rows: Sequence[Sequence[_T]]) -> list[_T]:
         """Of numbers of the members, (members, objectives), those of the member that serves each objective."""
         return [rows[place][column] for column, place in enumerate(self.chosen)]
 
@@ -73,7 +72,7 @@ class AnswerSet:
         """The mean of the scorer's own numbers, None unless lower is better in all and their scales are alike."""
         scales = [one.scale for one in self.problem.metrics]
         known = [value for value in values if value is not None]
-        alike = all(one.lower for one in self.problem.metrics) and max(scales) <= ONE_SIZE * min(scales)
+        alike = all(one.lower for one in self.problem.metrics) and max(scales) <= _ONE_SIZE * min(scales)
         return float(np.mean(known)) if alike and len(known) == len(values) > 1 else None
 
     def describe(self) -> str:

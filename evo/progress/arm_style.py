@@ -17,12 +17,12 @@ COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 GOOD, BAD, WARN = GREEN, VERMILION, ORANGE
 """Colours of gains, losses and warnings. A sign or a word always has the same meaning as the colour."""
 
-SHAPES = {
+MARK_SHAPES = {
     "●": "circle", "▲": "triangle-up", "■": "square", "◆": "diamond", "▼": "triangle-down",
     "○": "circle", "△": "triangle-up", "□": "square",
 }  # fmt: skip
 """The marks, with the name of each mark's shape in a chart."""
-MARKS = "".join(SHAPES)
+MARKS = "".join(MARK_SHAPES)
 """One more than colours, so the first 56 arms all look different."""
 HOLLOW = "○△□"
 
@@ -42,4 +42,4 @@ def style_of(index: int) -> ArmStyle:
     if index < 0:
         raise ValueError(f"arms are counted from 0: {index}")
     colour, mark = COLOURS[index % len(COLOURS)], MARKS[index % len(MARKS)]
-    return ArmStyle(colour, mark, SHAPES[mark], mark in HOLLOW)
+    return ArmStyle(colour, mark, MARK_SHAPES[mark], mark in HOLLOW)

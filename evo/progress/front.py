@@ -18,14 +18,14 @@ from problems.weights import weighted_mean
 from vpo.metrics import pareto_mask
 from vpo.scalarize import dirichlet_weights
 
-MOST = 500
+_MOST = 500
 """Answers to a problem, over all arms; of more, those are kept that are the best under one of as many weightings."""
-SAME_FITNESS = 1e-9
+_SAME_FITNESS = 1e-9
 """A fitness that differs by less from the weighted mean of its rewards is this mean, computed in another order."""
 
 
 class FrontAnswer(NamedTuple):
-    """arm: its place in the comparison; run: of its search; stored: its scores"""
+    """A stored answer. arm: its place in the comparison; run: of its search; stored: its scores"""
 
     arm: int
     run: RunRecord
@@ -39,7 +39,7 @@ class AnswerFront:
     answers: the fittest first, of equals the one that was stored first, in the order of arms and seeds
     weights: the problem's own, in the order of its objectives; None if the fitness is no weighted mean of the rewards,
         or the arms were searched under different ones
-    left_out: answers beyond MOST
+    left_out: answers beyond _MOST
     """
 
     problem: ProblemRecord
@@ -52,32 +52,31 @@ class AnswerFront:
         """Weighted means that differ by less are equal."""
         return ROUNDING * max((1.0, *(abs(reward) for one in self.answers for reward in one.stored.rewards)))
 
-    def best(self, weights: Sequence[float], arm: int | None = None) -> FrontAnswer | None:
-        """The answer with the largest weighted mean of rewards, of equals the first; None without an answer.
 
-        weights: (d,) not negative, with a sum above 0; arm: whose answers, None for those of all"""
-        found = [one for one in self.answers if arm in (None, one.arm)]
-        total = sum(weights)
-        means = [weighted_mean(one.stored.rewards, [weight / total for weight in weights]) for one in found]
-        least = max(means, default=0.0) - self.equal
-        return next((one for one, mean in zip(found, means, strict=True) if mean >= least), None)
+def read_valid(store: Store, searches: Iterable[tuple[int, RunRecord, int]]) -> list[FrontAnswer]:
+    """Every valid answer of the searches of a problem. searches: (the arm's place, the run, the problem's id in it), by
+    arm and seed"""
+    return [
+        FrontAnswer(arm, run, child) for arm, run, id in searches for child in children(store, id) if not child.failed
+    ]
 
 
-def read_front(
-    store: Store, problem: ProblemRecord, searches: Iterable[tuple[int, RunRecord, int]], most: int = MOST
-) -> AnswerFront:
-    """searches: (the arm's place, the run, the problem's id in it), by arm and seed. Reads every stored answer."""
+def front_of(problem: ProblemRecord, valid: Sequence[FrontAnswer], most: int = _MOST) -> AnswerFront | None:
+    """The front of all valid answers; None for a problem of one objective."""
+    if len(problem.objectives) < 2:
+        return None
+    of_search: dict[tuple[int, int], list[FrontAnswer]] = {}
+    for one in valid:
+        of_search.setdefault((one.arm, one.run.id), []).append(one)
     of_arm: dict[int, list[FrontAnswer]] = {}
-    owns = set[tuple[float, ...]]()
-    for arm, run, id in searches:
-        owns.add(_own_weights(problem, run))
-        valid = [FrontAnswer(arm, run, child) for child in children(store, id) if not child.failed]
-        of_arm.setdefault(arm, []).extend(_undominated(valid))
+    for (arm, _), found in of_search.items():
+        of_arm.setdefault(arm, []).extend(_undominated(found))
     kept, left_out = list[FrontAnswer](), 0
     for found in map(_undominated, of_arm.values()):
         few = _best_under_some(found, most // len(of_arm))
         kept += few
         left_out += len(found) - len(few)
+    owns = {_own_weights(problem, one.run) for one in valid}
     weights = owns.pop() if len(owns) == 1 else None
     if weights is None or sum(weights) <= 0 or not all(_is_mean(one.stored, weights) for one in kept):
         weights = None
@@ -94,7 +93,7 @@ def _own_weights(problem: ProblemRecord, run: RunRecord) -> tuple[float, ...]:
 
 def _is_mean(stored: CandidateSummary, weights: Sequence[float]) -> bool:
     mean = weighted_mean(stored.rewards, weights) / sum(weights)
-    return abs(mean - stored.fitness) <= SAME_FITNESS * max(1.0, abs(stored.fitness))
+    return abs(mean - stored.fitness) <= _SAME_FITNESS * max(1.0, abs(stored.fitness))
 
 
 def _undominated(answers: Sequence[FrontAnswer]) -> list[FrontAnswer]:

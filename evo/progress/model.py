@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import nlargest
@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from evo.comparison.arms import Arm, gather
-from evo.comparison.operators import OperatorCounts, count_operators
-from evo.comparison.results import Floats, Results, drawn_times, worst_values
+from evo.comparison.results import Results, drawn_times, worst_values
 from evo.comparison.summary import (
     PREFERENCES,
     ArmSummary,
@@ -34,31 +33,28 @@ from evo.comparison.summary import (
     verdicts_of,
 )
 from evo.errors import BadInput
-from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge, judging_weights, read_rises
+from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge_worth, judging_weights, read_rises
 from evo.progress.answer import NO_ORIGIN, StoredAnswer, problem_of, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, choose_sets, value_of_set
-from evo.progress.front import AnswerFront, read_front
+from evo.progress.front import FrontAnswer, read_valid
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
     FailedProblem,
     ImprovementLine,
-    PopulationView,
     Snapshot,
     TrainingCurve,
-    Weighted,
 )
 from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
+from evo.stats.intervals import Interval
 from islands.browse import candidate, first_prompt
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.lock import LOST
 from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
     RunCourse,
-    counts_by_problem,
     course_between,
     elites,
     failed_problems,
@@ -71,27 +67,27 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, training_steps
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
-from problems.contract import BadAddress
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
-from problems.weights import SPREAD, order_weights
-from vpo.metrics import Interval, diversity
+from problems.weights import SPREAD
+from vpo.metrics import diversity
+from vpo.scalarize import Floats
 
-IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
+_IMPROVEMENTS_KEPT, _CACHED = 30, 1 << 22
 TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
 FEW_PROBLEMS = 12
 """A viewer of so few has room for the best answer to one of them."""
 STEPS_KEPT = 500
 """Steps of a trainer that are kept; at twice as many, every other one is dropped."""
-SHARE = 0.005
+_SHARE = 0.005
 """Of one core, for each of the statistics of a live reading."""
-PACE_SECONDS = 120.0
-ANCESTORS = 12
+_PACE_SECONDS = 120.0
+_ANCESTORS = 12
 """Of a selected answer; a long search has lineages of thousands."""
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 """The metrics of a training during a search that are shown, in their order."""
 
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
 class BestSoFar(NamedTuple):
@@ -200,7 +196,6 @@ class SearchRecord:
 class Progress:
     """A run or a comparison in a database. Not thread-safe; it never writes.
 
-    names: of the runs and comparisons whose arms it has
     comparison: its arms, the problems that count and those that do not
     live: statistics may be some seconds old
     incomparable: why the arms have no summary, "" if they have one or if none has begun
@@ -213,33 +208,27 @@ class Progress:
         name: str,
         against: str | None = None,
         *,
-        also: Sequence[str] = (),
         live: bool = False,
         spread: bool = False,
     ) -> None:
-        """Reads which runs there are, and nothing more. Raises as gather. also: further runs (gather); spread: judge
-        under many weightings although the first run was not searched for them. BadInput if its arms stopped when they
-        were solved, so that they gave different numbers of answers"""
-        self.store, self.against, self.live = store, against, live
-        self.names = tuple(dict.fromkeys((name, *also)))
-        self.name = " and ".join(self.names)
+        """Reads which runs there are, and nothing more. Raises as gather. spread: judge under many weightings although
+        the run was not searched for them. BadInput if its arms stopped when they were solved, so that they gave
+        different numbers of answers"""
+        self.store, self.name, self.against, self.live = store, name, against, live
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
         self._selected: tuple[int, str | None] = (0, None)
-        self._weights: Mapping[str, float] = {}
         self._begin()
 
     @classmethod
-    def open(
-        cls, store: Store, name: str, against: str | None = None, also: Sequence[str] = (), *, spread: bool = False
-    ) -> Progress:
+    def open(cls, store: Store, name: str, against: str | None = None, *, spread: bool = False) -> Progress:
         """All that is committed now. Raises as __init__, and DatabaseUnavailable."""
         with store.read():
-            progress = cls(store, name, against, also=also, spread=spread)
+            progress = cls(store, name, against, spread=spread)
             progress.refresh()
         return progress
 
     def _begin(self) -> None:
-        self.comparison = gather(self.store, self.names[0], self.against, self.names[1:])
+        self.comparison = gather(self.store, self.name, self.against)
         runs = self.comparison.runs
         if self.spread and len(self.comparison.arms) > 1 and any(run.config.get("until_solved") for run in runs):
             raise BadInput(f"--weights {SPREAD}: {self.name} stopped each search when it was solved (--until-solved)")
@@ -253,7 +242,7 @@ class Progress:
         self._searches: list[_Searches] = []
         self._version = 0
         self._kept: dict[str, tuple[Any, float, Any]] = {}
-        self._reader = CandidateReader(self.store, CACHED)
+        self._reader = CandidateReader(self.store, _CACHED)
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
 
@@ -270,7 +259,7 @@ class Progress:
             self._refresh()
 
     def _refresh(self) -> None:
-        states = [state for name in self.names for state in run_states(self.store, name)]
+        states = run_states(self.store, self.name)
         if {state.id for state in states} != set(self._runs):
             self._begin()
             return self._refresh()
@@ -325,7 +314,7 @@ class Progress:
 
     def _count_problems(self) -> None:
         """Ask again which problems count. The records of runs stay those that were read last."""
-        now = gather(self.store, self.names[0], self.against, self.names[1:])
+        now = gather(self.store, self.name, self.against)
         self.comparison = replace(self.comparison, problems=now.problems, failed=now.failed)
         self._version += 1
 
@@ -338,7 +327,7 @@ class Progress:
                 course = course_between(connection, id, run.last, upto)
                 new = [(run, row, rise) for row, rise in searches.add(run, course) if rise.created is not None]
                 self._recent = nlargest(
-                    IMPROVEMENTS_KEPT, [*self._recent, *new], key=lambda one: (one[2].created, one[2].candidate)
+                    _IMPROVEMENTS_KEPT, [*self._recent, *new], key=lambda one: (one[2].created, one[2].candidate)
                 )
                 run.totals = read_totals(connection, [id])[id]
                 run.last = upto if upto >= 0 else BEFORE_SEEDS
@@ -375,7 +364,7 @@ class Progress:
 
     # Values. Each is computed once for what was read.
 
-    def _keep(self, name: str, make: Callable[[], Made], *key: object) -> Made:
+    def _keep(self, name: str, make: Callable[[], _Made], *key: object) -> _Made:
         """The value of that name for this key. Without one it is a statistic of the rows read so far; of a live reading
         an older one, if its turn has not come."""
         running = any(run.record.status == "running" for run in self._runs.values())
@@ -385,9 +374,9 @@ class Progress:
         if known != wanted and is_due:
             began = time.thread_time()
             value = make()
-            due = time.monotonic() + max(1.0, (time.thread_time() - began) / SHARE)
+            due = time.monotonic() + max(1.0, (time.thread_time() - began) / _SHARE)
             self._kept[name] = (wanted, due, value)
-        found: Made = value
+        found: _Made = value
         return found
 
     @property
@@ -473,7 +462,7 @@ class Progress:
             runs = [run for run in self._runs.values() if run.ids]
             of = [children(self.store, run.ids[row], upto=max(run.last, BEFORE_SEEDS + 1)) for run in runs]
             rises = [read_rises(answers, weights) for answers in of]
-            judged.append(worth := judge(rises, self._optimum(row, weights)))
+            judged.append(worth := judge_worth(rises, self._optimum(row, weights)))
             plain[:, at], shares[:, at] = worth.start, 0.0
             solved[:, at] = math.nan if worth.solved is None else 0.0
             for number, (run, rise) in enumerate(zip(runs, rises, strict=True)):
@@ -574,18 +563,6 @@ class Progress:
         return curves
 
     @property
-    def operators(self) -> Mapping[str, list[OperatorCounts]]:
-        """Arm -> its operators, in the order of its configuration, over the problems that count."""
-        return self._keep("operators", self._read_operators)
-
-    def _read_operators(self) -> dict[str, list[OperatorCounts]]:
-        rows = {problem.index: row for row, problem in enumerate(self.comparison.problems)}
-        return {
-            arm.name: count_operators(arm, rows, [counts_by_problem(self.store, run.id) for run in arm.runs])
-            for arm in self.comparison.arms
-        }
-
-    @property
     def diversity(self) -> Mapping[str, Interval | None]:
         """Arm -> the diversity of its archives: the mean L1 distance of two elites' reward vectors, mean over problems;
         None before there are any."""
@@ -678,35 +655,27 @@ class Progress:
 
     def _detail(self, arm: str, problem: int, run: RunRecord, record: ProblemRecord, id: int) -> Detail:
         """A candidate of a run in full. record: of the problem in this run"""
-        answer = read_answers(self.store, {id: record}, lineage=ANCESTORS)[id]
+        answer = read_answers(self.store, {id: record}, lineage=_ANCESTORS)[id]
         stated = statement_of(record, answer.candidate.text)
         first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
         origin = first if answer.origin is NO_ORIGIN else answer.origin
         return Detail(arm, problem, run.seed, candidate(self.store, id), answer, origin, stated)
 
-    def read_front(self, problem: int) -> AnswerFront | None:
-        """The undominated answers to a problem, by its place among those that count; None for one objective. Reads
-        every stored answer to it."""
-        record, row = self.comparison.problems[problem], self._rows[problem]
-        if len(record.objectives) < 2:
-            return None
-        arms = range(len(self.comparison.arms))
+    def read_valid(self, problem: int) -> list[FrontAnswer]:
+        """Every valid answer to a problem, by its place among those that count."""
+        row, arms = self._rows[problem], range(len(self.comparison.arms))
         begun = [(arm, run) for arm in arms for run in self._of_arm(arm) if run.ids]
-        return read_front(self.store, record, [(arm, run.record, run.ids[row]) for arm, run in begun])
+        return read_valid(self.store, [(arm, run.record, run.ids[row]) for arm, run in begun])
 
     # The snapshot of a viewer
 
     def select(self, problem: int, arm: str | None = None) -> None:
-        """Set the viewer's choice, by the problem's place among those that count: a snapshot has its archives, and if
-        an arm is chosen, its best answer in full."""
+        """Set the viewer's choice, by the problem's place among those that count: if an arm is chosen, a snapshot has
+        its best answer in full."""
         self._selected = (problem, arm)
 
-    def weigh(self, weights: Mapping[str, float]) -> None:
-        """Set weights by objective, under which a snapshot has the best answer too; none if they are empty."""
-        self._weights = weights
-
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
-        """The values of a screen, of what was read. statistics: with curves, operators and verdict, which load their
+        """The values of a screen, of what was read. statistics: with curves, summary and verdict, which load their
         libraries"""
         comparison, results = self.comparison, self.results
         (problem, arm), begun = self._selected, bool(results)
@@ -717,6 +686,7 @@ class Progress:
             comparison.reference,
             comparison.failed,
             self.failed,
+            self.summary if statistics and begun else None,
             tuple(self.verdicts) if statistics and begun else (),
             self._keep("improvements", self._improvements, self._version) if begun else (),
             self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
@@ -724,36 +694,14 @@ class Progress:
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
     def snapshot_with_best(self) -> Snapshot:
-        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one. With
-        weights also the best answer under them."""
+        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one."""
         snapshot = self.snapshot()
         problem = min(self._selected[0], len(snapshot.problems) - 1)
         if 0 < len(snapshot.problems) <= FEW_PROBLEMS and snapshot.detail is None:
             found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
             ahead = max(found, key=found.__getitem__, default=0)
             snapshot = replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
-        if self._weights and snapshot.detail is not None:
-            snapshot = replace(snapshot, weighted=self._weigh(problem))
         return snapshot
-
-    def _weigh(self, problem: int) -> Weighted:
-        """The selected arm's best answer under the weights, or that of any arm if none is selected."""
-        record, weights = self.comparison.problems[problem], self._weights
-        try:
-            ordered = order_weights(record.objectives, weights, record.name)
-        except BadAddress as error:
-            return Weighted(weights, fault=str(error))
-        names = [arm.name for arm in self.comparison.arms]
-        name = self._selected[1]
-        front = self._keep(f"front {problem}", lambda: self.read_front(problem))
-        arm = None if name is None else names.index(name)
-        chosen = None if front is None else front.best(ordered, arm)
-        if chosen is None:
-            return Weighted(weights, fault=f"{record.name} has no answer to choose by weights")
-        id, run = chosen.stored.id, chosen.run
-        (of_run,) = [one for one in self.store.problems(run.id) if one.index == record.index]
-        read = partial(self._detail, names[chosen.arm], problem, run, of_run, id)
-        return Weighted(weights, self._keep("weighted", read, id))
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
@@ -780,18 +728,7 @@ class Progress:
             planned=int(np.where(over, whole.done, planned).sum()),
             results=self.results.get(of.name),
             curve=self.curves.get(of.name) if statistics and self.results else None,
-            population=self._population(number) if statistics else None,
-            operators=tuple(self.operators[of.name]) if statistics else (),
         )
-
-    def _population(self, number: int) -> PopulationView | None:
-        """The archives of the selected problem, read again when its searches have moved."""
-        if not self._rows:
-            return None
-        row = self._rows[min(self._selected[0], len(self._rows) - 1)]
-        ids = [run.ids[row] for run in self._of_arm(number) if run.ids]
-        done = self._searches[number].of.done[row].tobytes()
-        return self._keep(f"population {number}", lambda: _mean_population(self._archives(ids).values()), row, done)
 
     def _archives(self, ids: Sequence[int]) -> dict[int, list[EliteRecord]]:
         return {id: list(archive) for id, archive in groupby(elites(self.store, ids), key=lambda elite: elite.problem)}
@@ -827,9 +764,9 @@ class Progress:
         return tuple(lines)
 
     def _seconds_left(self, now: float, snapshot: Snapshot) -> float | None:
-        """The time left at the pace of the last PACE_SECONDS, and at most that of a budget of seconds."""
+        """The time left at the pace of the last _PACE_SECONDS, and at most that of a budget of seconds."""
         self._pace.append((now, snapshot.groups))
-        while len(self._pace) > 2 and self._pace[1][0] < now - PACE_SECONDS:
+        while len(self._pace) > 2 and self._pace[1][0] < now - _PACE_SECONDS:
             self._pace.popleft()
         then, had = self._pace[0]
         if now - then < 1.0 or snapshot.groups <= had:
@@ -855,12 +792,3 @@ def archive_diversity(archive: Sequence[EliteRecord]) -> float:
     once."""
     vectors = {elite.candidate: elite.rewards for elite in archive}
     return diversity(np.array([vectors[candidate] for candidate in sorted(vectors)])) if vectors else 0.0
-
-
-def _mean_population(archives: Collection[Sequence[EliteRecord]]) -> PopulationView | None:
-    """The mean over seeds; None without an elite."""
-    if not archives:
-        return None
-    islands = 1 + max(elite.island for archive in archives for elite in archive)
-    cells = np.mean([np.bincount([e.island for e in archive], minlength=islands) for archive in archives], axis=0)
-    return PopulationView(tuple(cells.tolist()), float(np.mean([archive_diversity(archive) for archive in archives])))

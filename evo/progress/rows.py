@@ -5,17 +5,15 @@ and its interval are decided here, so that two views cannot disagree."""
 from __future__ import annotations
 
 import math
-from bisect import bisect
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from evo.comparison.operators import refinement_differences
-from evo.comparison.results import Floats, Standings
+from evo.comparison.results import Standings
 from evo.comparison.summary import ArmSummary, Curve, Summary
 from evo.evaluation.preferences import is_share
 from evo.progress.model import Progress
@@ -23,15 +21,14 @@ from evo.progress.snapshot import ArmSnapshot, Snapshot
 from evo.search.defaults import planned_iterations
 from evo.search.status import format_time
 from evo.stats import Difference, write_difference
+from evo.stats.intervals import Interval
 from evo.values import digits_of, scored_value, write_number, write_signed, write_value, write_values
 from islands.runs import RunOverview, SearchOverview
-from islands.types import Candidate, ProblemRecord
+from islands.types import Candidate, ProblemRecord, Totals
 from problems.objectives import REWARD, Measure, Objective, Value, own_values, value_of
-from vpo.metrics import Interval
 
 NONE = "-"
 STATES = ("running", "waiting", "done", "interrupted", "failed")
-TREND_POINTS = 40
 WEIGHTINGS, WORTH = "weightings solved", "E_w[best]"
 PREFERENCE_TITLES = {"weightings": WEIGHTINGS, "worth": WORTH}
 """Of the metrics of searches that are judged under many weightings (evo.comparison.summary.PREFERENCES)."""
@@ -40,7 +37,7 @@ MOMENTS = 5
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A number or a text of a row.
 
     text: as every view writes it, NONE for none; note: a remark in small type
@@ -48,7 +45,8 @@ class Cell:
     measure: what a value is of, None for counts, times and rates
     low, high: of a 95% interval
     sort: the key of the order, where that is not the value; mark: how it stands, as won, lost, level, solved, shown
-    number: of a column of numbers; arm: the arm's place in the comparison; link, tick: of a page
+    is_interval: whether the value is a mean that may have ends
+    number: of a column of numbers; arm: the arm's place in the comparison; link: within a page
     """
 
     text: str
@@ -59,73 +57,79 @@ class Cell:
     note: str = ""
     sort: float | str | None = None
     mark: str = ""
+    is_interval: bool = False
     number: bool = False
     arm: int | None = None
     link: str = ""
-    tick: str = ""
+
+    def as_json(self) -> Any:
+        """The value; of an interval `mean`, `low` and `high`."""
+        if not self.is_interval or self.value is None:
+            return self.value
+        return {"mean": self.value, "low": self.low, "high": self.high}
 
 
-Row = Mapping[str, Cell]
+TableRow = Mapping[str, TableCell]
 
 
-def word(text: str, mark: str = "") -> Cell:
-    return Cell(text, text, sort=text.lower(), mark=mark)
+def word_cell(text: str, mark: str = "") -> TableCell:
+    return TableCell(text, text, sort=text.lower(), mark=mark)
 
 
-def arm_name(name: str, place: int) -> Cell:
-    return Cell(name, name, sort=name.lower(), mark="arm", arm=place)
+def arm_name(name: str, place: int) -> TableCell:
+    return TableCell(name, name, sort=name.lower(), mark="arm", arm=place)
 
 
-def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:
+def number_cell(value: float | None, form: str = ".3f", mark: str = "") -> TableCell:
     """A count, a time or a rate."""
     if value is None or not math.isfinite(value):
-        return Cell(NONE, number=True)
-    shown = int(value) if form.endswith("d") else value + 0.0  # never -0
-    return Cell(format(shown, form), float(value), sort=round(float(value), 9), mark=mark, number=True)
+        return TableCell(NONE, number=True)
+    plain = int(value) if form.endswith("d") else value + 0.0  # never -0
+    return TableCell(format(plain, form), float(value), sort=round(float(value), 9), mark=mark, number=True)
 
 
-def interval(value: Interval | None, form: str = ".3f") -> Cell:
+def interval_cell(value: Interval | None, form: str = ".3f") -> TableCell:
     """A rate or a share with its interval."""
     if value is None:
-        return Cell(NONE, number=True)
-    return Cell(f"{value.mean:{form}}", value.mean, **_ends(value), note=value.ends(form).strip(), number=True)
+        return TableCell(NONE, number=True)
+    return TableCell(f"{value.mean:{form}}", value.mean, **_ends(value), note=value.ends(form).strip(), number=True)
 
 
 def _ends(value: Interval) -> dict[str, Any]:
-    return {"low": value.low, "high": value.high} if value.known else {}
+    return {"is_interval": True, **({"low": value.low, "high": value.high} if value.known else {})}
 
 
-def valued(value: Value, beside: Iterable[Value] = (), *, arrow: bool = False) -> Cell:
+def value_cell(value: Value, beside: Iterable[Value] = (), *, arrow: bool = False) -> TableCell:
     """A value of a scorer. beside: the values that it is read with; arrow: whether the text tells that lower is better,
     where no title does"""
     text = write_value(value, beside, arrow=arrow)
-    return Cell(NONE if value.number is None else text, value.number, value.measure, number=True)
+    return TableCell(NONE if value.number is None else text, value.number, value.measure, number=True)
 
 
-def mean_cell(value: Interval | None, measure: Measure, beside: Iterable[Interval | None] = ()) -> Cell:
+def mean_cell(value: Interval | None, measure: Measure, beside: Iterable[Interval | None] = ()) -> TableCell:
     """A mean of values with its interval, whose ends have as many decimals."""
     if value is None:
-        return Cell(NONE, measure=measure, number=True)
+        return TableCell(NONE, measure=measure, number=True)
     text = write_number(value.mean, [one.mean for one in beside if one is not None])
     decimals = len(text.partition(".")[2]) if "e" not in text else None
     note = value.ends(f".{digits_of([value.mean])}g" if decimals is None else f".{decimals}f").strip()
-    return Cell(text, value.mean, measure, **_ends(value), note=note, number=True)
+    return TableCell(text, value.mean, measure, **_ends(value), note=note, number=True)
 
 
-def change_of(value: Value, before: Value) -> Cell:
+def change_of(value: Value, before: Value) -> TableCell:
     """A value minus an earlier or another one, marked as better or worse."""
     if value.number is None or before.number is None:
-        return Cell(NONE, number=True)
+        return TableCell(NONE, number=True)
     change = value.number - before.number
     text = write_signed(change, (value.number, before.number))
     mark = "faint" if text == "0" else "above" if (change < 0) == value.measure.lower else "below"
-    return Cell(text, change, value.measure, mark=mark, number=True)
+    return TableCell(text, change, value.measure, mark=mark, number=True)
 
 
-def worth_cell(value: Interval | None, summary: Summary | None, beside: Iterable[Interval | None] = ()) -> Cell:
+def worth_cell(value: Interval | None, summary: Summary | None, beside: Iterable[Interval | None] = ()) -> TableCell:
     """An E_w[best]: a share, or a mean of rewards."""
     shares = summary is None or is_share(summary.worth_unit)
-    return interval(value) if shares else mean_cell(value, REWARD, beside)
+    return interval_cell(value) if shares else mean_cell(value, REWARD, beside)
 
 
 # Arms
@@ -144,64 +148,154 @@ def curve_title(snapshot: Snapshot) -> str:
     return "mean best fitness" if title == "mean best" else title
 
 
-def solved_cell(arm: ArmSnapshot) -> Cell:
-    """12/24 searches; "-" before the first."""
-    if arm.solved is None:
-        return Cell(NONE, number=True)
-    return Cell(f"{arm.solved[0]}/{arm.solved[1]}", arm.solved[0], number=True)
+def solved_cell(arm: ArmSnapshot) -> TableCell:
+    """12/24 searches; "-" before the first, and without a target."""
+    if arm.solved is None or not arm.solved[1]:
+        return TableCell(NONE, number=True)
+    return TableCell(f"{arm.solved[0]}/{arm.solved[1]}", arm.solved[0], number=True)
 
 
-def mean_best(snapshot: Snapshot, arm: ArmSnapshot) -> Cell:
+def mean_best(snapshot: Snapshot, arm: ArmSnapshot) -> TableCell:
     """An arm's mean best value so far, beside those of the others."""
-    return valued(arm.mean_best, [one.mean_best for one in snapshot.arms])
+    return value_cell(arm.mean_best, [one.mean_best for one in snapshot.arms])
+
+
+class ArmStanding(NamedTuple):
+    """What the columns of an arm are made of. place: in the comparison; diversity: of its archives, if it was read"""
+
+    snapshot: Snapshot
+    place: int
+    diversity: Interval | None
+
+    @property
+    def arm(self) -> ArmSnapshot:
+        return self.snapshot.arms[self.place]
+
+    @property
+    def totals(self) -> Totals:
+        return self.arm.totals
+
+    @property
+    def measured(self) -> ArmSummary:
+        """At the horizon; empty before a search has begun."""
+        summary = self.snapshot.summary
+        return ArmSummary() if summary is None else summary.arms[self.arm.name]
+
+    @property
+    def everyone(self) -> list[ArmSummary]:
+        """All arms, with which it is read."""
+        return [] if self.snapshot.summary is None else list(self.snapshot.summary.arms.values())
+
+
+class ArmColumn(NamedTuple):
+    """A column of the arms, in every view that has them: a line of ARM_COLUMNS.
+
+    views: of `screen`, `terminal`, `page`, and `cost`, the page's table of costs; trackers have all of numbers
+    key: in the JSON of a comparison and in its frame of arms; "": not there
+    weight: on the screen, whose lightest columns are left out first if there is no room
+    """
+
+    title: str | Callable[[Snapshot], str]
+    cell: Callable[[ArmStanding], TableCell]
+    views: str
+    key: str = ""
+    weight: int = 0
+
+
+def _statuses(of: ArmStanding) -> TableCell:
+    statuses, several = of.arm.statuses, of.arm.seeds > 1
+    return word_cell(", ".join(f"{count} {status}" if several else status for status, count in statuses.items()))
+
+
+def _iterations(of: ArmStanding) -> TableCell:
+    done, planned = of.arm.groups, of.arm.planned
+    return replace(number_cell(done, ",d"), note="" if done == planned else f"of {planned:,}")
+
+
+def _rate(value: float | None) -> TableCell:
+    return number_cell(value, ",.0f" if value is not None and value >= 100 else ".3g")
+
+
+def _errors(of: ArmStanding) -> TableCell:
+    return number_cell(of.totals.errors.total() if of.totals.errors or of.totals.answers else None, ",d")
+
+
+def _worth(of: ArmStanding) -> TableCell:
+    return worth_cell(of.measured.worth, of.snapshot.summary, [arm.worth for arm in of.everyone])
+
+
+def _best(of: ArmStanding) -> TableCell:
+    return mean_cell(of.measured.best, of.snapshot.measure, [arm.best for arm in of.everyone])
+
+
+def _tokens_per_answer(of: ArmStanding) -> TableCell:
+    return number_cell(of.totals.tokens / of.totals.answers if of.totals.answers else None, ",.1f")
+
+
+def _several(of: ArmStanding, cell: TableCell) -> TableCell:
+    return cell if len(of.snapshot.arms) > 1 else TableCell(NONE)
+
+
+ARM_COLUMNS = (
+    ArmColumn("arm", lambda of: _several(of, arm_name(of.arm.name, of.place)), "terminal page cost"),
+    ArmColumn("runs", _statuses, "page"),
+    ArmColumn("solved", lambda of: solved_cell(of.arm), "screen", weight=9),
+    ArmColumn(WEIGHTINGS, lambda of: interval_cell(of.measured.weightings), "terminal page", "weightings_solved"),
+    ArmColumn(WORTH, _worth, "terminal page", "worth"),
+    ArmColumn("solve rate", lambda of: interval_cell(of.measured.solved, ".2f"), "screen terminal page", "solved", 8),
+    ArmColumn("area", lambda of: interval_cell(of.measured.area, ".2f"), "terminal page", "area"),
+    ArmColumn("median time", lambda of: number_cell(of.measured.median, ",.10g"), "terminal page", "half_solved_at"),
+    ArmColumn("set value", lambda of: interval_cell(of.measured.sets), "terminal page", "set_value"),
+    ArmColumn(best_title, lambda of: mean_best(of.snapshot, of.arm), "screen", weight=7),
+    ArmColumn(best_title, _best, "terminal page", "best"),
+    ArmColumn("archive L1", lambda of: interval_cell(of.diversity, ".2f"), "terminal page", "archive_diversity"),
+    ArmColumn("iterations", _iterations, "screen page cost", weight=2),
+    ArmColumn("answers/s", lambda of: _rate(of.arm.rate("answers")), "screen page", weight=6),
+    ArmColumn("tokens/s", lambda of: _rate(of.arm.rate("tokens")), "screen", weight=5),
+    ArmColumn("busy", lambda of: number_cell(of.arm.policy_busy, ".0%"), "screen", weight=5),
+    ArmColumn("queue", lambda of: number_cell(of.arm.waiting("scoring_queue"), ",d"), "screen", weight=4),
+    ArmColumn("errors", _errors, "screen", weight=4),
+    ArmColumn("only", lambda of: _several(of, number_cell(len(of.measured.only), "d")), "page"),
+    ArmColumn("policy", lambda of: word_cell(of.arm.policy), "page", "policy"),
+    ArmColumn("answers", lambda of: number_cell(of.totals.answers, ",d"), "screen terminal cost", weight=1),
+    ArmColumn("missing", lambda of: number_cell(of.totals.missing, ",d"), "cost"),
+    ArmColumn("repeats", lambda of: number_cell(of.totals.repeats, ",d"), "cost"),
+    ArmColumn("tokens", lambda of: number_cell(of.totals.tokens, ",d"), "screen terminal cost", weight=1),
+    ArmColumn("tokens/answer", _tokens_per_answer, "cost"),
+    ArmColumn("cost", lambda of: number_cell(of.totals.cost or None, ",.4g"), "terminal cost"),
+    ArmColumn("sampling s", lambda of: number_cell(of.totals.sampling_seconds, ",.2f"), "cost"),
+    ArmColumn("scoring s", lambda of: number_cell(of.totals.scoring_seconds, ",.2f"), "cost"),
+    ArmColumn("wall s", lambda of: number_cell(of.arm.seconds or None, ",.1f"), "terminal cost", "seconds"),
+    ArmColumn("migrations", lambda of: number_cell(of.totals.migrations, ",d"), "cost"),
+)
+"""In the order in which every view has them."""
 
 
 def arm_rows(
-    snapshot: Snapshot, summary: Summary | None = None, diversity: Mapping[str, Interval | None] | None = None
-) -> list[Row]:
-    """All that is known of each arm. The metrics that have an interval need the summary; without it, before a search
-    has begun, nothing is measured."""
-    rows = list[Row]()
-    standing = {arm.name: ArmSummary() if summary is None else summary.arms[arm.name] for arm in snapshot.arms}
-    means, worths = [one.best for one in standing.values()], [one.worth for one in standing.values()]
-    for place, arm in enumerate(snapshot.arms):
-        one, totals = standing[arm.name], arm.totals
-        best = mean_best(snapshot, arm) if summary is None else mean_cell(one.best, snapshot.measure, means)
-        statuses = ", ".join(f"{count} {status}" if arm.seeds > 1 else status for status, count in arm.statuses.items())
-        row = {
-            "arm": arm_name(arm.name, place) if len(snapshot.arms) > 1 else Cell(NONE),
-            "runs": word(statuses),
-            "solved": solved_cell(arm),
-            "solve rate": interval(one.solved, ".2f"),
-            "area": interval(one.area, ".2f"),
-            "median time": number(one.median, ",.10g"),
-            "set value": interval(one.sets),
-            WEIGHTINGS: interval(one.weightings),
-            WORTH: worth_cell(one.worth, summary, worths),
-            best_title(snapshot): best,
-            "archive L1": interval((diversity or {}).get(arm.name), ".2f"),
-            "iterations": replace(
-                number(arm.groups, ",d"), note="" if arm.groups == arm.planned else f"of {arm.planned:,}"
-            ),
-            "answers/s": number(arm.rate("answers"), ".3g"),
-            "only": number(len(one.only) if len(snapshot.arms) > 1 else None, "d"),
-            "policy": word(arm.policy),
-            "answers": number(totals.answers, ",d"),
-            "missing": number(totals.missing, ",d"),
-            "repeats": number(totals.repeats, ",d"),
-            "tokens": number(totals.tokens, ",d"),
-            "tokens/answer": number(totals.tokens / totals.answers if totals.answers else None, ",.1f"),
-            "cost": number(totals.cost or None, ",.4g"),
-            "sampling s": number(totals.sampling_seconds, ",.2f"),
-            "scoring s": number(totals.scoring_seconds, ",.2f"),
-            "wall s": number(arm.seconds or None, ",.1f"),
-            "migrations": number(totals.migrations, ",d"),
-        }
-        rows.append(row)
-    return rows
+    snapshot: Snapshot, view: str = "", diversity: Mapping[str, Interval | None] | None = None
+) -> list[TableRow]:
+    """The arms' columns of a view, by title; those of all views by default."""
+    columns = [column for column in ARM_COLUMNS if not view or view in column.views.split()]
+    titles = [column.title if isinstance(column.title, str) else column.title(snapshot) for column in columns]
+    standing = [
+        ArmStanding(snapshot, place, (diversity or {}).get(arm.name)) for place, arm in enumerate(snapshot.arms)
+    ]
+    return [{title: column.cell(of) for title, column in zip(titles, columns, strict=True)} for of in standing]
 
 
-def preference_rows(curves: Mapping[str, Mapping[str, Curve]], arms: Sequence[str]) -> list[Row]:
+def arm_weights() -> list[int]:
+    """Of the columns of the screen, in their order."""
+    return [column.weight for column in ARM_COLUMNS if "screen" in column.views.split()]
+
+
+def arm_dicts(snapshot: Snapshot, diversity: Mapping[str, Interval | None]) -> list[dict[str, Any]]:
+    """The same for JSON, by key."""
+    columns = [column for column in ARM_COLUMNS if column.key]
+    standing = [ArmStanding(snapshot, place, diversity.get(arm.name)) for place, arm in enumerate(snapshot.arms)]
+    return [{column.key: column.cell(of).as_json() for column in columns} for of in standing]
+
+
+def preference_rows(curves: Mapping[str, Mapping[str, Curve]], arms: Sequence[str]) -> list[TableRow]:
     """The curves of searches that are judged under many weightings, a row for each metric and arm, at the last moments
     of 1, 3, 10, 30, ... and the end. curves: metric -> arm -> curve"""
     known = [curve for of in curves.values() for curve in of.values()]
@@ -214,8 +308,8 @@ def preference_rows(curves: Mapping[str, Mapping[str, Curve]], arms: Sequence[st
     return [
         {
             "arm": arm_name(arm, place),
-            "metric": word(PREFERENCE_TITLES[metric]),
-            **{f"after {at[k]:,.10g}": number(float(of[arm].mean[k]), ".3f") for k in places},
+            "metric": word_cell(PREFERENCE_TITLES[metric]),
+            **{f"after {at[k]:,.10g}": number_cell(float(of[arm].mean[k]), ".3f") for k in places},
         }
         for metric, of in curves.items()
         for place, arm in enumerate(arms)
@@ -223,15 +317,15 @@ def preference_rows(curves: Mapping[str, Mapping[str, Curve]], arms: Sequence[st
     ]
 
 
-def preference_search_rows(progress: Progress) -> list[Row]:
+def preference_search_rows(progress: Progress) -> list[TableRow]:
     """E_w[best] and weightings solved of each search of a run, so far."""
     (of,), names = progress.preferences.values(), [problem.name for problem in progress.comparison.problems]
     assert of.worth is not None and of.weightings is not None
     return [
         {
-            "problem": Cell(name, name, sort=name.lower(), mark="name"),
-            WEIGHTINGS: number(float(solved)),
-            WORTH: number(float(worth)),
+            "problem": TableCell(name, name, sort=name.lower(), mark="name"),
+            WEIGHTINGS: number_cell(float(solved)),
+            WORTH: number_cell(float(worth)),
         }
         for name, worth, solved in zip(names, of.worth[:, 0, -1], of.weightings[:, 0, -1], strict=True)
     ]
@@ -240,38 +334,35 @@ def preference_search_rows(progress: Progress) -> list[Row]:
 # Differences
 
 
-def difference_cell(summary: Summary, metric: str, gap: Difference) -> Cell:
+def difference_cell(summary: Summary, metric: str, gap: Difference) -> TableCell:
     """`+0.12 [0.03, 0.21]` as in the verdict; of values to be lowered with an arrow and, where it is shown, whether
     that is better."""
     measure, text = summary.measure_of(metric), write_difference(gap, *summary.form(metric))
     mark = "shown" * gap.shown
-    return Cell(text, gap.interval.mean, measure, **_ends(gap.interval), mark=mark, number=True)
+    return TableCell(text, gap.interval.mean, measure, **_ends(gap.interval), mark=mark, number=True)
 
 
-def differences(progress: Progress, summary: Summary) -> list[tuple[tuple[str, str], str, str, Difference]]:
-    """(pair, metric, its title, difference) of every pair and metric, refinement rates too."""
-    crossed = progress.comparison.crossed_seeds
-    refined = refinement_differences(progress.operators, summary.pairs, crossed_seeds=crossed)
-    found = list[tuple[tuple[str, str], str, str, Difference]]()
-    for pair, metrics in summary.pairs.items():
-        found += [(pair, metric, summary.title(metric), gap) for metric, gap in metrics.items()]
-        rates = refined.get(pair, {}).items()
-        found += [(pair, rate, rate.replace("refined", "refined, parents"), gap) for rate, gap in rates]
-    return found
+def differences(summary: Summary) -> list[tuple[tuple[str, str], str, str, Difference]]:
+    """(pair, metric, its title, difference) of every pair and metric."""
+    return [
+        (pair, metric, summary.title(metric), gap)
+        for pair, metrics in summary.pairs.items()
+        for metric, gap in metrics.items()
+    ]
 
 
-def difference_rows(progress: Progress, summary: Summary) -> list[Row]:
+def difference_rows(summary: Summary) -> list[TableRow]:
     """One row for each pair of arms and metric."""
     return [
         {
-            "pair": word(f"{pair[0]} - {pair[1]}", "arm"),
-            "metric": word(title),
+            "pair": word_cell(f"{pair[0]} - {pair[1]}", "arm"),
+            "metric": word_cell(title),
             "difference": difference_cell(summary, metric, gap),
-            "p": number(gap.p, ".2g"),
-            "problems": number(gap.pairs, "d"),
-            "result": word("shown", "shown") if gap.shown else word("no difference shown", "faint"),
+            "p": number_cell(gap.p, ".2g"),
+            "problems": number_cell(gap.pairs, "d"),
+            "result": word_cell("shown", "shown") if gap.shown else word_cell("no difference shown", "faint"),
         }
-        for pair, metric, title, gap in differences(progress, summary)
+        for pair, metric, title, gap in differences(summary)
     ]
 
 
@@ -292,29 +383,29 @@ def difference_dict(gap: Difference, measure: Measure | None) -> dict[str, Any]:
 # Problems
 
 
-def outcome_cell(standing: Standings, arm: int, row: int, seeds: int, objective: Objective) -> Cell:
+def outcome_cell(standing: Standings, arm: int, row: int, seeds: int, objective: Objective) -> TableCell:
     """@12: solved after 12 iterations, the median over seeds; 1/3@12: by one seed of three; else the best value so far,
     the mean over seeds. Sort keys: seeds that solved it, iteration, value."""
     share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
     if share > 0:
         took = float(standing.took[arm, row])
         text = ("" if share == 1.0 else f"{round(share * seeds)}/{seeds}") + f"@{took:.0f}"
-        return Cell(text, took, sort=round((1 - share) * 1e6 + took, 6), mark="solved", number=True)
+        return TableCell(text, took, sort=round((1 - share) * 1e6 + took, 6), mark="solved", number=True)
     if not math.isfinite(best):
-        return Cell(NONE, number=True)
+        return TableCell(NONE, number=True)
     measure = objective.measure
     others = [Value(each, measure) for each in standing.best[:, row].tolist() if math.isfinite(each)]
     towards = best if objective.lower else -best
-    return replace(valued(Value(best, measure), others, arrow=True), sort=2e6 + towards)
+    return replace(value_cell(Value(best, measure), others, arrow=True), sort=2e6 + towards)
 
 
-def against_cell(standing: Standings, arm: int, row: int, objective: Objective) -> Cell:
+def against_cell(standing: Standings, arm: int, row: int, objective: Objective) -> TableCell:
     """won 12 sooner, lost 7.93, level: against the reference, in its value's unit; "-" before both have an answer."""
     sign, gap = float(standing.sign[arm, row]), float(standing.gap[arm, row])
     if math.isnan(sign):
-        return Cell(NONE)
+        return TableCell(NONE)
     if sign == 0:
-        return Cell("level", 0.0, mark="faint")
+        return TableCell("level", 0.0, mark="faint")
     timed, result = bool(standing.timed[arm, row]), "won" if sign > 0 else "lost"
     ahead = gap if timed else -gap if objective.lower else gap
     size = ""
@@ -325,26 +416,26 @@ def against_cell(standing: Standings, arm: int, row: int, objective: Objective) 
         size = write_signed(gap, (best, best - gap))
     mark = "above" if sign > 0 else "below"
     measure = None if timed else objective.measure
-    return Cell(f"{result} {size}".rstrip(), gap, measure, sort=sign * 1e6 + (ahead if size else 0.0), mark=mark)
+    return TableCell(f"{result} {size}".rstrip(), gap, measure, sort=sign * 1e6 + (ahead if size else 0.0), mark=mark)
 
 
-def target_cell(problem: ProblemRecord, beside: Iterable[Value] = ()) -> Cell:
-    return valued(value_of(problem.metrics, problem.target), beside)
+def target_cell(problem: ProblemRecord, beside: Iterable[Value] = ()) -> TableCell:
+    return value_cell(value_of(problem.metrics, problem.target), beside)
 
 
 # Answers
 
 
-def answer_row(problem: ProblemRecord, candidate: Candidate | None) -> Row:
+def answer_row(problem: ProblemRecord, candidate: Candidate | None) -> TableRow:
     """The best answer to a problem, or any other: its value, the target, and all that the scorer measured."""
     best, target = answer_value(problem, candidate), value_of(problem.metrics, problem.target)
     values = "" if candidate is None else write_values(problem.metrics, own_values(problem.metrics, candidate))
     return {
-        "problem": Cell(problem.name, problem.name, sort=problem.name.lower(), mark="name"),
-        "best": valued(best, [target], arrow=True),
-        "target": valued(target, [best]),
-        "id": number(None if candidate is None else candidate.id, "d"),
-        "values": Cell(values, values),
+        "problem": TableCell(problem.name, problem.name, sort=problem.name.lower(), mark="name"),
+        "best": value_cell(best, [target], arrow=True),
+        "target": value_cell(target, [best]),
+        "id": number_cell(None if candidate is None else candidate.id, "d"),
+        "values": TableCell(values, values),
     }
 
 
@@ -355,7 +446,7 @@ def answer_value(problem: ProblemRecord, candidate: Candidate | None) -> Value:
 # Runs
 
 
-def run_row(name: str, lines: Sequence[RunOverview], among: Sequence[RunOverview] = ()) -> Row:
+def run_row(name: str, lines: Sequence[RunOverview], among: Sequence[RunOverview] = ()) -> TableRow:
     """A run, or a comparison, in a list. Problems that a scorer's fault stopped in any of its runs count neither as
     solved nor for the best. among: all runs of the comparison, if `lines` is a part of it"""
     runs = [line.run for line in lines]
@@ -372,16 +463,16 @@ def run_row(name: str, lines: Sequence[RunOverview], among: Sequence[RunOverview
     fault = next((run.reason[:200] for run in runs if run.status == "failed"), "")
     best = mean_of_best(counted)
     return {
-        "run": word(name),
-        "problem": word(_name_problems(lines), "wide"),
-        "state": Cell(states, states, note=fault, sort=states, mark="wide"),
-        "iterations": replace(number(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}"),
-        "solved": Cell(f"{solved}/{len(judged)}" if judged else NONE, solved, number=True),
-        "best": replace(valued(best, arrow=True), note="reward" * (best.measure == REWARD)),
-        "tokens": number(sum(search.tokens for line in lines for search in line.searches), ",d"),
-        "cost": number(sum(search.cost for line in lines for search in line.searches) or None, ",.4g"),
-        "started": Cell(format_time(created), created, sort=created),
-        "policy": word(policies[:200], "wide"),
+        "run": word_cell(name),
+        "problem": word_cell(_name_problems(lines), "wide"),
+        "state": TableCell(states, states, note=fault, sort=states, mark="wide"),
+        "iterations": replace(number_cell(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}"),
+        "solved": TableCell(f"{solved}/{len(judged)}" if judged else NONE, solved, number=True),
+        "best": replace(value_cell(best, arrow=True), note="reward" * (best.measure == REWARD)),
+        "tokens": number_cell(sum(search.tokens for line in lines for search in line.searches), ",d"),
+        "cost": number_cell(sum(search.cost for line in lines for search in line.searches) or None, ",.4g"),
+        "started": TableCell(format_time(created), created, sort=created),
+        "policy": word_cell(policies[:200], "wide"),
     }
 
 
@@ -431,20 +522,6 @@ def mean_of_best(searches: Iterable[SearchOverview]) -> Value:
         numbers = [search.best.number or 0.0 for search in found.values()]
         return Value(float(np.mean(numbers)) if numbers else None, *measures)
     return Value(float(np.mean([search.record.best_fitness or 0.0 for search in found.values()])), REWARD)
-
-
-def mean_trend(searches: Iterable[SearchOverview]) -> Floats | None:
-    """(TREND_POINTS,) the mean best value of searches from their first new best on; None if there is none, or if their
-    problems measure different things."""
-    risen = [search for search in searches if search.rises]
-    if len({search.best.measure for search in risen}) != 1:
-        return None
-    times = np.linspace(1, max(search.groups for search in risen), TREND_POINTS)
-    curves = []
-    for search in risen:
-        at = [iteration for iteration, _ in search.rises]
-        curves.append([search.rises[max(0, bisect(at, time) - 1)][1] for time in times])
-    return np.asarray(np.mean(curves, axis=0), dtype=np.float64)
 
 
 def common_prefix(names: Collection[str]) -> str:

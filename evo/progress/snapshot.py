@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from evo.comparison.arms import Arm, Comparison
-from evo.comparison.operators import OperatorCounts
 from evo.comparison.results import Results
-from evo.comparison.summary import Curve
+from evo.comparison.summary import Curve, Summary
 from evo.progress.answer import NO_ORIGIN, Statement, StoredAnswer
 from evo.search.status import active_periods, clock, seconds_until, union
 from evo.stats import Verdict
@@ -29,15 +28,6 @@ from problems.objectives import FITNESS, Measure, Value
 def error_name(kind: str) -> str:
     """A kind of error as people read it."""
     return "unreadable reply" if kind == FORMAT else kind
-
-
-@dataclass(frozen=True)
-class PopulationView:
-    """The archives of one problem. cells: filled, for each island, means over seeds; diversity: mean L1 distance of the
-    elites' reward vectors, over all islands together"""
-
-    cells: tuple[float, ...]
-    diversity: float
 
 
 @dataclass(frozen=True)
@@ -57,8 +47,6 @@ class ArmSnapshot(Arm):
     totals: of its runs
     results: (P, S) searches of the problems that count; None before these are known
     curve: the solve rate, or the mean best value if no problem has a target, over iterations
-    population: the archives of the selected problem
-    operators: how its operators use the parents in their prompts
     """
 
     groups: int = 0
@@ -66,9 +54,7 @@ class ArmSnapshot(Arm):
     totals: Totals = field(default_factory=Totals)
     results: Results | None = None
     curve: Curve | None = None
-    population: PopulationView | None = None
     training: TrainingCurve | None = None
-    operators: tuple[OperatorCounts, ...] = ()
 
     @property
     def answers_left(self) -> int:
@@ -192,33 +178,23 @@ class Detail:
 
 
 @dataclass(frozen=True)
-class Weighted:
-    """The best answer to the selected problem under weights by objective. fault: why there is none"""
-
-    weights: Mapping[str, float]
-    detail: Detail | None = None
-    fault: str = ""
-
-
-@dataclass(frozen=True)
 class Snapshot(Comparison):
     """All data of a screen: the comparison with its arms as far as they are. Times are seconds since 1970.
 
     problems: none before a search has begun
     faults: what stopped the problems that do not count
-    verdict: a line for each arm against the reference
+    summary: all arms at the horizon; verdict: a line for each pair of arms
     detail: the selected answer, if an arm is selected
-    weighted: beside it, the best one under weights that the viewer chose
     remaining: estimated seconds to the planned end; None if there is too little data
     fault: why the database cannot be read now
     """
 
     arms: tuple[ArmSnapshot, ...]
     faults: tuple[FailedProblem, ...] = ()
+    summary: Summary | None = None
     verdict: tuple[Verdict, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()
     detail: Detail | None = None
-    weighted: Weighted | None = None
     remaining: float | None = None
     fault: str = ""
 

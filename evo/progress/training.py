@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,11 @@ from typing import Any
 import numpy as np
 
 from evo.comparison.summary import Curve
-from evo.glossary import TRAINING
+from evo.glossary import TRAINING_METRICS
 from evo.search.status import clock
 from evo.training.directory import METRICS, SETTINGS, TrainingDirectory
 from evo.training.display import describe_gain
 from problems.address import name_few
-
-MOST_DEEP = 3
-"""Folders below the current one that trainings are looked for in."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +83,7 @@ class TrainingProgress:
     @property
     def metrics(self) -> dict[str, str]:
         """The metrics that it has -> their meaning: of held-out problems first, then of the steps."""
-        return {name: words for name, words in TRAINING.items() if any(name in line for line in self.lines)}
+        return {name: words for name, words in TRAINING_METRICS.items() if any(name in line for line in self.lines)}
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -100,15 +96,3 @@ class TrainingProgress:
 def is_training(name: str) -> bool:
     """Whether it is the folder of a training."""
     return (Path(name) / SETTINGS).is_file()
-
-
-def find_trainings(root: str = ".") -> list[str]:
-    """The training folders in a folder, at most MOST_DEEP below it, the one that was written last first."""
-    found = dict[str, float]()
-    for folder, below, files in os.walk(root):
-        if SETTINGS in files:
-            written = Path(folder) / (METRICS if METRICS in files else SETTINGS)
-            found[os.path.normpath(folder)] = written.stat().st_mtime
-        deep = SETTINGS in files or len(Path(os.path.relpath(folder, root)).parts) >= MOST_DEEP
-        below[:] = [name for name in below if not deep and not name.startswith(".")]
-    return sorted(found, key=lambda name: -found[name])

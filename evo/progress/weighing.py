@@ -10,12 +10,12 @@ from islands.comparisons import runs_named
 from islands.reweigh import reweigh
 from islands.store import Store
 
-Weights = Mapping[str, float] | str | None
+JudgedWeights = Mapping[str, float] | str | None
 """By objective; None, or problems.weights.SPREAD, for the runs as they were searched."""
 
 
 @contextmanager
-def open_runs(db: str, names: Sequence[str], weights: Weights = None) -> Iterator[Store]:
+def open_runs(db: str, names: Sequence[str], weights: JudgedWeights = None) -> Iterator[Store]:
     """The database, to be read; with weights only these runs and comparisons, judged under them. Raises UnknownRun,
     and BadAddress for weights that do not fit the objectives."""
     with Store.open(db, read_only=True) as store:

@@ -3,7 +3,7 @@ cma. A line holds the coordinates of one answer (vpo.policies.tunable). They are
 rebuilds the state from the stored groups.
 
 A generation is 4 + 3 ln n answers for n numbers, rounded up to whole iterations. Answers at fault rank last, those
-nearer to the mean before others. Above SEPARABLE numbers only variances are adapted (Ros and Hansen 2008).
+nearer to the mean before others. Above _SEPARABLE numbers only variances are adapted (Ros and Hansen 2008).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from problems.types import Prompt, Rollout, ScoredGroup
 from vpo.chain import Chain
 from vpo.policies.tunable import Tunable
 
-SEPARABLE = 100
+_SEPARABLE = 100
 
 
 class TunedFormat:
@@ -100,7 +100,7 @@ class TunedFormat:
 
         seed, size = self._seed, self._size
         options = {
-            "CMA_stds": (seed.steps * 2)[:size], "minstd": (seed.least * 2)[:size], "CMA_diagonal": size > SEPARABLE,
+            "CMA_stds": (seed.steps * 2)[:size], "minstd": (seed.least * 2)[:size], "CMA_diagonal": size > _SEPARABLE,
             "popsize": self.generation * self.rollouts, "randn": lambda *shape: self._rng.standard_normal(shape),
             "seed": math.nan, "verbose": -9,
         }  # fmt: skip

@@ -4,7 +4,7 @@ to its parent and its prompt. Texts are bounded, so that a page of many problems
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,28 +14,26 @@ from evo.comparison.arms import Arm
 from evo.encoding import visible
 from evo.progress.answer import StoredAnswer, describe_best_known, problem_of, read_answers, statement_of
 from evo.progress.arm_style import style_of
-from evo.progress.front import AnswerFront, FrontAnswer
+from evo.progress.front import AnswerFront, FrontAnswer, front_of
 from evo.progress.model import Progress, SearchRecord
 from evo.report.plots import Plot, PlotLine
-from evo.report.tables import run_path
 from evo.values import scored_value, write_number, write_value
-from islands.browse import CandidateFilter, browse
-from islands.history import CandidateReader
+from islands.groups import CandidateReader
 from islands.names import format_db_option
-from islands.types import Candidate
+from islands.types import Candidate, ProblemRecord
 from problems.objectives import Value, measure_of, own_values, value_of
 from problems.weights import weights_argument
 
-PAGE_CHARS = 2_400_000
+_PAGE_CHARS = 2_400_000
 """Of all texts together; each text has an equal share."""
-FEWEST_CHARS, MOST_CHARS = 160, 6_000
-MOST_CARDS, MOST_POINTS = 12, 1_600
+_FEWEST_CHARS, _MOST_CHARS = 160, 6_000
+MOST_CARDS, _MOST_POINTS = 12, 1_600
 """Problems whose best answer leads the page, and answers in all their trees."""
-FRONT_CHARS = 100_000
+_FRONT_CHARS = 100_000
 """Of the texts of all answers that one problem's weights choose from; each has an equal share."""
-SLIDER = 50
+_SLIDER = 50
 """Where the slider of the largest of a problem's own weights begins; it ends at twice that."""
-ANCESTORS = 12
+_ANCESTORS = 12
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,9 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     """The details of the first `most` problems that count."""
     problems, arms = progress.comparison.problems[:most], progress.comparison.arms
     fittest = {at: search for at, search in progress.fittest().items() if at[0] < len(problems)}
-    room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 4 * len(fittest) + len(problems))))
+    room = max(_FEWEST_CHARS, min(_MOST_CHARS, _PAGE_CHARS // max(1, 4 * len(fittest) + len(problems))))
     of_problem = {search.rises[-1].candidate: problems[row] for (row, _), search in fittest.items()}
-    stored = read_answers(progress.store, of_problem, lineage=ANCESTORS + 1, room=room)
+    stored = read_answers(progress.store, of_problem, lineage=_ANCESTORS + 1, room=room)
     lines: dict[int, list[PlotLine]] = {}
     for search in progress.searches():
         if search.row is not None and search.row < len(problems) and search.rises:
@@ -110,10 +108,14 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
         carded = sum(detail.best is not None for detail in details)
         drawn, weights = dict[str, Any](), dict[str, Any]()
         if answers and carded < MOST_CARDS:
-            front = progress.read_front(row)
-            chosen = {} if front is None else _read_texts(progress, front)
-            drawn = map_answers(progress, row, MOST_POINTS // min(len(problems), MOST_CARDS), front, chosen)
-            weights = {} if front is None else weigh_answers(progress, front, chosen)
+            valid = progress.read_valid(row)
+            front = front_of(problem, valid)
+            fittest_first = sorted(valid, key=lambda one: (-one.stored.fitness, one.stored.id))
+            shown = fittest_first[: _MOST_POINTS // min(len(problems), MOST_CARDS)]
+            every = {one.stored.id: one for one in (*shown, *(() if front is None else front.answers))}
+            candidates = {one.id: one for one in CandidateReader(progress.store, 0).fetch(list(every))}
+            drawn = map_answers(progress, problem, every.values(), candidates, left_out=len(valid) > len(every))
+            weights = {} if front is None else weigh_answers(progress, front, candidates)
         statement = bounded(stated.text, room)
         details.append(
             ProblemDetail(row, problem.name, target, statement, reached, chart, tuple(answers), drawn, weights)
@@ -121,44 +123,30 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     return tuple(details)
 
 
-def _read_texts(progress: Progress, front: AnswerFront) -> dict[int, Candidate]:
-    found = CandidateReader(progress.store, 0).fetch([one.stored.id for one in front.answers])
-    return {candidate.id: candidate for candidate in found}
-
-
 def map_answers(
-    progress: Progress, row: int, most: int, front: AnswerFront | None, texts: Mapping[int, Candidate]
+    progress: Progress,
+    problem: ProblemRecord,
+    answers: Iterable[FrontAnswer],
+    candidates: Mapping[int, Candidate],
+    *,
+    left_out: bool,
 ) -> dict[str, Any]:
     """The fittest valid answers to a problem, and those of its front, as numbers, which the page's script draws over
-    each other and as a tree: candidate, arm, parent, and its value on each axis. texts: the front's candidates"""
-    comparison, problem = progress.comparison, progress.comparison.problems[row]
-    arm_of = {run.id: place for place, arm in enumerate(comparison.arms) for run in arm.runs}
-    picked = CandidateFilter(list(arm_of), problem.index, failed=False, by_fitness=True)
-    answers = browse(progress.store, picked, 0, most + 1)
-    metrics = problem.metrics
-    shown = metrics if len(metrics) > 1 else ()
-    height = measure_of(metrics)
-    points = [
-        (each.id, arm_of[each.run], each.parent, each.iteration + 1,
-         value_of(metrics, each.fitness, each.values).number, *(own_values(metrics, each) if shown else ()))
-        for each in answers[:most]
-    ]  # fmt: skip
-    drawn = {point[0] for point in points}
-    points += [
-        (each.id, arm, each.parent, each.iteration + 1, scored_value(metrics, texts[each.id]).number,
-         *own_values(metrics, texts[each.id]))
-        for arm, _, each in (() if front is None else front.answers)
-        if each.id not in drawn
-    ]  # fmt: skip
+    each other and as a tree: candidate, arm, parent, and its value on each axis. The fittest comes first."""
+    metrics, height = problem.metrics, measure_of(problem.metrics)
+    axes = metrics if len(metrics) > 1 else ()
+    points = []
+    for arm, _, stored in answers:
+        scored = candidates[stored.id]
+        values = own_values(metrics, scored) if axes else ()
+        fitness = scored_value(metrics, scored).number
+        points.append((stored.id, arm, stored.parent, stored.iteration + 1, fitness, *values))
     return {
-        "axes": [visible(name) for name in ("iteration", height.name, *(one.name for one in shown))],
-        "lower": [False, height.lower, *(one.lower for one in shown)],
-        "arms": [
-            (visible(arm.name), style_of(place).colour, run_path(_name(arm)))
-            for place, arm in enumerate(comparison.arms)
-        ],
+        "axes": [visible(name) for name in ("iteration", height.name, *(one.name for one in axes))],
+        "lower": [False, height.lower, *(one.lower for one in axes)],
+        "arms": [(visible(arm.name), style_of(place).colour) for place, arm in enumerate(progress.comparison.arms)],
         "points": points,
-        "left_out": len(answers) > most,
+        "left_out": left_out,
     }
 
 
@@ -166,10 +154,10 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
     """What the sliders choose from: numbers to choose by, and all that is shown of an answer as text.
 
     own: the problem's weights, None if there are none; sliders: where they begin; commands: of each arm, to which
-    weights are added; paths: of each arm's pages on a server; left_out: answers that are not here"""
+    weights are added; left_out: answers that are not here"""
     problem, own, arms = front.problem, front.weights, progress.comparison.arms
     names, db = problem.objectives, format_db_option(progress.store.address)
-    room = max(FEWEST_CHARS, min(MOST_CHARS, FRONT_CHARS // max(1, len(front.answers))))
+    room = max(_FEWEST_CHARS, min(_MOST_CHARS, _FRONT_CHARS // max(1, len(front.answers))))
     largest = max(own or (1.0,))
     found, metrics = problem_of(problem), problem.metrics
 
@@ -188,17 +176,16 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
                 for of, value in zip(metrics, own_values(metrics, candidate), strict=True)
             ],
             "text": visible(bounded(candidate.text, room)),
-            "picture": visible(bounded(picture, MOST_CHARS)),
+            "picture": visible(bounded(picture, _MOST_CHARS)),
         }
 
     return {
         "names": names,
         "own": own,
         "weights": "" if own is None else weights_argument(dict(zip(names, own, strict=True))),
-        "sliders": [round(SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
+        "sliders": [round(_SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
         "equal": front.equal,
         "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
-        "paths": [run_path(_name(arm)) for arm in arms],
         "left_out": front.left_out,
         "answers": [describe(one) for one in front.answers],
     }

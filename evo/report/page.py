@@ -1,5 +1,5 @@
 """The page of a run or a comparison: its content, built from Progress, and its HTML. `write_report` writes it to a
-file; `evo ui` serves it live, with links to every candidate.
+file; `evo ui` serves it.
 
 Every text is escaped, with all characters visible. The content policy forbids requests and all scripts but the page's
 own, so that even a text that was not escaped could run and send nothing.
@@ -11,7 +11,6 @@ import base64
 import hashlib
 import shlex
 import time
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
@@ -27,7 +26,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from evo.comparison.summary import describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
-from evo.evaluation.record import check_writable
+from evo.evaluation.record import check_output
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
@@ -45,10 +44,8 @@ from evo.report.tables import (
     differences_table,
     errors_table,
     machines_table,
-    operators_table,
     preferences_table,
     problems_table,
-    run_path,
     set_table,
     settings_tables,
 )
@@ -58,41 +55,36 @@ from islands.names import format_db_option, hide_password
 from islands.store import Store
 from problems.objectives import describe_directions
 
-MOST_DETAILS = 500
-ARMS_STYLED = 56
-SHOWN_IN_CHARTS = 6
+_MOST_DETAILS = 500
+_ARMS_STYLED = 56
+_SHOWN_IN_CHARTS = 6
 """Charts of a search's training at most."""
-KINDS = (
+_KINDS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
 )  # fmt: skip
 """Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
-def build_page(
-    progress: Progress, *, details: int = MOST_DETAILS, base: str = "", held_out: bool = False
-) -> SimpleNamespace:
+def build_page(progress: Progress, *, held_out: bool = False) -> SimpleNamespace:
     """The values of the template page.html.jinja, of what `progress` has read; None or empty if there is nothing to
     show.
 
-    details: problems with their own section at most; base: the address of the page of one run or comparison if it is
-        served; held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them"""
+    held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
     begun, runs = summary is not None, comparison.runs
     tested = held_out and len(runs) == 1
     spread, store = progress.spread, progress.store
     sets = choose_sets(store, runs, held_out=True, most=MOST_CARDS, spread=spread) if tested else progress.sets
-    shown = problem_details(progress, details) if begun else ()
+    shown = problem_details(progress, _MOST_DETAILS) if begun else ()
     differing, shared = settings_tables(comparison)
     tables: list[Table | None] = []
     if summary is not None:
         tables = [
             arms_table(progress, snapshot),
             preferences_table(progress),
-            differences_table(progress, summary) if summary.reference else None,
-            operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
+            differences_table(summary) if summary.reference else None,
         ]
-    ahead = 3 if len(comparison.arms) > 1 else 2 if spread else 0
     reweighed = progress.store.reweighed
     return SimpleNamespace(
         title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
@@ -103,8 +95,7 @@ def build_page(
         verdict_title="" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
         curves=draw_progress(progress, snapshot) if begun else [],
         training=_training(snapshot),
-        arms=_there(*tables[:ahead]),
-        how=_there(*tables[ahead:]),  # how the answers came about
+        arms=_there(*tables),
         problems=problems_table(progress, lambda row: f"#problem-{row + 1}" * (row < len(shown))) if begun else None,
         details=shown,
         sets=_there(*map(set_table, sets[:MOST_CARDS])) if begun else [],
@@ -114,7 +105,6 @@ def build_page(
         shared=shared,
         commands=list(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
         next_steps=_next_steps(progress, bool(shown)),
-        base=base,
     )
 
 
@@ -150,7 +140,7 @@ def draw_progress(progress: Progress, snapshot: Snapshot) -> list[Plot]:
 
 def _training(snapshot: Snapshot) -> list[Plot]:
     trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
-    shown = [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:SHOWN_IN_CHARTS]
+    shown = [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:_SHOWN_IN_CHARTS]
     plots = []
     for metric in shown:
         lines = [
@@ -165,8 +155,6 @@ def _training(snapshot: Snapshot) -> list[Plot]:
 def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
     """(purpose, command) of what a reader may do next."""
     comparison, db = progress.comparison, format_db_option(progress.store.address)
-    if len(progress.names) > 1:
-        return [("Browse every candidate", f"evo ui{db}")]
     run = f"{shlex.quote(progress.name)}{db}"
     reweighed = progress.store.reweighed
     weights = "" if reweighed is None else f" {reweighed.option}"
@@ -176,14 +164,14 @@ def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
     if answered:
         target = "best_answers" if len(comparison.problems) > 1 else "best_answer"
         steps.append(("Save the best answers", f"evo best {run}{weights} -o {target}"))
-    return [*steps, ("Browse every candidate", f"evo ui{db}")]
+    return [*steps, ("Look at one candidate by its number", f"evo show {run}{weights} ID")]
 
 
 @cache
 def environment() -> Environment:
-    """The templates of the page and of `evo ui`: all output is escaped, with every character visible."""
+    """The templates of the page: all output is escaped, with every character visible."""
     made = Environment(
-        loader=ChoiceLoader([PackageLoader("evo.report"), PackageLoader("evo.ui")]),
+        loader=PackageLoader("evo.report"),
         autoescape=True,
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
@@ -191,7 +179,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"python": highlight_python, "figure": write_number, "bounded": bounded}
-    made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "run_path": run_path}
+    made.globals |= {"style": Markup(_style()), "script": Markup(_script())}
     made.globals |= {
         "write_number": write_number,
         "write_signed": write_signed,
@@ -203,23 +191,24 @@ def environment() -> Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """The HTML of a template. `policy` is the content policy of a page that is a file, "" for one whose server sends
-    it."""
-    return environment().get_template(template).render(**{"policy": "", "live": False, "served": False, **values})
+    """The HTML of a template."""
+    return environment().get_template(template).render(policy=content_policy(), **values)
 
 
 @cache
-def content_policy(*more: str) -> str:
-    """more: rules in addition to those of a page that asks for nothing"""
-    rules = [f"default-src 'none'; img-src data:; style-src '{_digest(_style())}'; script-src '{_digest(_script())}'"]
-    return "; ".join([*rules, "base-uri 'none'", *(more or ("form-action 'none'",))])
+def content_policy(live_script: str = "") -> str:
+    """Of a page that asks for nothing, and runs its own script alone. live_script: one that runs too, and asks the
+    page's own server"""
+    own = f"style-src '{_digest(_style())}'; script-src '{_digest(_script())}'"
+    own += f" '{_digest(live_script)}'; connect-src 'self'" if live_script else ""
+    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
 
 
 @cache
 def _style() -> str:
     """The style sheet, with each arm's colour and mark before its name everywhere."""
     rules = [f":root {{ --blue: {BLUE}; --warn: {WARN}; }}\n"]
-    for place in range(ARMS_STYLED):
+    for place in range(_ARMS_STYLED):
         its = style_of(place)
         rules.append(f'[data-arm="{place}"]::before {{ content: "{its.mark}\\00a0"; color: {its.colour}; }}\n')
     return (files("evo.report") / "templates" / "page.css").read_text(encoding="utf-8") + "".join(rules)
@@ -239,43 +228,35 @@ def highlight_python(code: str) -> Markup:
     parts = []
     for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(code):
         shown = escape(visible(text))
-        name = next((name for known, name in KINDS if kind in known), None)
+        name = next((name for known, name in _KINDS if kind in known), None)
         parts.append(shown if name is None else Markup('<span class="{}">{}</span>').format(name, shown))
     return Markup("").join(parts)
 
 
-def build_training_page(*trainings: TrainingProgress) -> dict[str, Any]:
-    """The values of the template training.html.jinja: several trainings are put on the same charts."""
-    charts = []
-    for name, meaning in {name: words for one in trainings for name, words in one.metrics.items()}.items():
-        curves = [(place, one.folder, one.curve(name)) for place, one in enumerate(trainings) if name in one.metrics]
-        lines = [PlotLine(place, folder, curve.at.astype(float), curve.mean) for place, folder, curve in curves]
-        charts.append(Plot(name, "step", lines, share=name.startswith("solve@"), note=meaning))
-    return {"trainings": trainings, "charts": charts}
+def write_training_report(folder: str, file: str) -> int:
+    """Write the page of a training; returns its bytes. Raises BadInput as write_report."""
+    check_output(file)
+    training, charts = TrainingProgress.open(folder), list[Plot]()
+    for name, meaning in training.metrics.items():
+        curve = training.curve(name)
+        line = PlotLine(0, folder, curve.at.astype(float), curve.mean)
+        charts.append(Plot(name, "step", [line], share=name.startswith("solve@"), note=meaning))
+    return _write_page(file, render("training.html.jinja", training=training, charts=charts))
 
 
-def write_training_report(folders: Sequence[str], file: str) -> int:
-    """Write the page of trainings; returns its bytes. Raises BadInput as write_report."""
-    check_writable(file)
-    page = build_training_page(*map(TrainingProgress.open, folders))
-    return _write_page(file, render("training.html.jinja", **page, policy=content_policy()))
-
-
-def write_report(
-    store: Store, name: str, file: str, against: str | None = None, also: Sequence[str] = (), *, spread: bool = False
-) -> int:
+def write_report(store: Store, name: str, file: str, against: str | None = None, *, spread: bool = False) -> int:
     """Write the page; it appears under its name only when it is complete. Returns its bytes. Raises BadInput for an
     output that cannot be written, an unknown arm or a run without an iteration; UnknownRun.
 
-    also: further runs of the same problems, which are put on the same charts; spread: as Progress takes it"""
-    check_writable(file)
+    spread: as Progress takes it"""
+    check_output(file)
     with store.read():
-        progress = Progress.open(store, name, against, also, spread=spread)
+        progress = Progress.open(store, name, against, spread=spread)
         if not progress.totals.groups:
             raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
         page = build_page(progress, held_out=all(run.status != "running" for run in progress.comparison.runs))
     state = page.snapshot.state(time.time())[0]
-    return _write_page(file, render("page.html.jinja", page=page, state=state, policy=content_policy()))
+    return _write_page(file, render("page.html.jinja", page=page, state=state))
 
 
 def _write_page(file: str, text: str) -> int:

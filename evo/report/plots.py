@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from markupsafe import Markup
 
 from evo.comparison.summary import Curve
 from evo.encoding import visible
 from evo.progress.arm_style import style_of
+from vpo.scalarize import Floats
 
-Floats = npt.NDArray[np.float64]
 POINTS = 120
 """Of a line at most."""
 
@@ -79,11 +77,3 @@ def curve_lines(names: Sequence[str], curves: Mapping[str, Curve]) -> list[PlotL
         low, high = np.insert(curve.low, 0, math.nan), np.insert(curve.high, 0, math.nan)
         lines.append(PlotLine(place, names[place], x, y, low, high))
     return lines
-
-
-def sparkline(values: Floats) -> Markup:
-    """A small curve of values that rise, for a cell of a table."""
-    x = np.linspace(2, 98, len(values))
-    y = 22 - 20 * (values - values[0]) / (values[-1] - values[0] or 1)
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-    return Markup(f'<svg class="plot" viewBox="0 0 100 24" aria-hidden="true"><polyline points="{points}"/></svg>')

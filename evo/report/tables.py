@@ -8,45 +8,40 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
 from evo.comparison.arms import Comparison
-from evo.comparison.operators import RATE_TITLES, OperatorCounts, intervals, short_label
 from evo.comparison.results import standings
 from evo.comparison.summary import Summary, describe_horizon
-from evo.evaluation.preferences import WEIGHTINGS as JUDGING
-from evo.glossary import COLUMNS, WORDS
+from evo.evaluation.preferences import JUDGED_WEIGHTINGS as JUDGING
+from evo.glossary import COLUMN_HINTS, WORDS
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import (
     NONE,
-    WEIGHTINGS,
     WORTH,
-    Cell,
-    Row,
+    TableCell,
+    TableRow,
     against_cell,
     arm_name,
     arm_rows,
-    best_title,
     difference_rows,
-    interval,
-    number,
+    number_cell,
     outcome_cell,
     preference_rows,
     target_cell,
-    word,
+    word_cell,
 )
 from evo.progress.snapshot import Snapshot, error_name
-from evo.values import digits_of, mark, write_number
-from islands.types import CandidateSummary, ProblemRecord, RunRecord
-from problems.objectives import FITNESS, HasValues, fitness_objective, own_values, value_of
+from evo.values import mark, write_number
+from islands.types import RunRecord
+from problems.objectives import HasValues, fitness_objective, own_values
 
-BEST, MEAN_BEST = "best", "mean best"
-"""The column of mean best values, whose title names what is measured, and its entry in the glossary."""
-KINDS_SHOWN, LISTED, HEAD_CHARS, MOST_DIGITS = 12, 6, 160, 8
-UNRECORDED = "not recorded"
+_MEAN_BEST = "mean best"
+"""In the glossary, the column of mean best values, whose title names what is measured."""
+_KINDS_SHOWN, _LISTED, _HEAD_CHARS = 12, 6, 160
+_UNRECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
@@ -65,51 +60,34 @@ class Table:
     name: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     filterable: bool = False
     below: str = ""
 
 
 HINTS: Mapping[str, str] = {
     **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
-    **{title: "of parents at this share of the target" for title in RATE_TITLES.values() if title.startswith("<")},
-    **COLUMNS,
+    **COLUMN_HINTS,
 }
 
 
-def make_table(name: str, caption: str, rows: Sequence[Row], titles: Sequence[str] = ()) -> Table | None:
+def make_table(name: str, caption: str, rows: Sequence[TableRow], titles: Sequence[str] = ()) -> Table | None:
     """A table of rows that all have the same titles, without the columns that hold no value; None without a row.
     titles: those to show, by default all"""
     if not rows:
         return None
     kept = [title for title in titles or rows[0] if any(row[title].text != NONE for row in rows)]
-    hints = {title: HINTS.get(title, HINTS[MEAN_BEST] if rows[0][title].measure else "") for title in kept}
+    hints = {title: HINTS.get(title, HINTS[_MEAN_BEST] if rows[0][title].measure else "") for title in kept}
     columns = [Column(title, hints[title], any(row[title].number for row in rows)) for title in kept]
     return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
 
 
-def run_path(name: str, *parts: object) -> str:
-    """The address of a page of a run on the server of `evo ui`."""
-    return "/".join(quote(str(part), safe="") for part in ("", "run", name, *parts))
-
-
-MEASURED = (WEIGHTINGS, WORTH, "solve rate", "area", "median time", "set value", BEST, "archive L1")
-ARMS = ("arm", "runs", *MEASURED, "iterations", "answers/s", "only", "policy")
-COSTS = (
-    *("arm", "iterations", "answers", "missing", "repeats", "tokens", "tokens/answer", "cost"),
-    *("sampling s", "scoring s", "wall s", "migrations"),
-)
-STANDING = ("arm", *MEASURED, "answers", "tokens", "cost", "wall s")
-"""Of a terminal: how good the arms are, and at what cost."""
-
-
-def arms_table(progress: Progress, snapshot: Snapshot, titles: Sequence[str] = ARMS) -> Table | None:
-    """One row for each arm: its metrics at the common horizon, and how far it is."""
-    found = progress.summary
-    at = "" if found is None else f" {describe_horizon(found, progress.comparison.ended_by_budget)}"
-    shown = [best_title(snapshot) if title == BEST else title for title in titles]
-    diversity = None if found is None else progress.diversity
-    return make_table("arms", f"Metrics{at}, with 95% intervals", arm_rows(snapshot, found, diversity), shown)
+def arms_table(progress: Progress, snapshot: Snapshot, view: str = "page") -> Table | None:
+    """One row for each arm: its metrics at the common horizon, and how far it is. view: as evo.progress.rows has it"""
+    summary = snapshot.summary
+    at = "" if summary is None else f" {describe_horizon(summary, progress.comparison.ended_by_budget)}"
+    rows = arm_rows(snapshot, view, None if summary is None else progress.diversity)
+    return make_table("arms", f"Metrics{at}, with 95% intervals", rows)
 
 
 def preferences_table(progress: Progress) -> Table | None:
@@ -124,41 +102,26 @@ def preferences_table(progress: Progress) -> Table | None:
 
 
 def cost_table(snapshot: Snapshot) -> Table | None:
-    return make_table("cost", "What the searches have cost so far", arm_rows(snapshot), COSTS)
+    return make_table("cost", "What the searches have cost so far", arm_rows(snapshot, "cost"))
 
 
-def differences_table(progress: Progress, summary: Summary) -> Table | None:
-    """One row for each pair of arms and metric, refinement rates too; None for none."""
-    return make_table("differences", "Differences of every two arms", difference_rows(progress, summary))
-
-
-def operators_table(
-    operators: Mapping[str, Sequence[OperatorCounts]], titles: Sequence[str] = (), *, crossed_seeds: bool
-) -> Table | None:
-    """One row for each operator; None if no answer was counted. operators: by arm, in the comparison's order"""
-    rows = list[Row]()
-    for place, counted in enumerate(operators.values()):
-        for operator in counted:
-            known = intervals(operator, crossed_seeds=crossed_seeds)
-            rates = {title: interval(known.get(rate)) for rate, title in RATE_TITLES.items()}
-            answers = number(operator.answers, ",d")
-            rows.append({"operator": arm_name(short_label(operator.label), place), "answers": answers, **rates})
-    caption = "Answers against the parent that their prompt showed"
-    return make_table("operators", caption, rows, titles)
+def differences_table(summary: Summary) -> Table | None:
+    """One row for each pair of arms and metric, None for none."""
+    return make_table("differences", "Differences of every two arms", difference_rows(summary))
 
 
 def errors_table(snapshot: Snapshot) -> Table | None:
     """Errors of answers and replies by kind, the most frequent of each arm; None for none."""
     rows = [
-        {"arm": arm_name(arm.name, place), "kind": word(error_name(kind)), "times": number(count, ",d")}
+        {"arm": arm_name(arm.name, place), "kind": word_cell(error_name(kind)), "times": number_cell(count, ",d")}
         for place, arm in enumerate(snapshot.arms)
-        for kind, count in arm.totals.errors.most_common(KINDS_SHOWN)
+        for kind, count in arm.totals.errors.most_common(_KINDS_SHOWN)
     ]
     return make_table("errors", "Errors by kind (of answers, the distinct ones)", rows)
 
 
-SOLVED_RULE = "@12: solved at iteration 12, the median over seeds; 1/3@12: by one seed of three."
-RULE = (
+_SOLVED_RULE = "@12: solved at iteration 12, the median over seeds; 1/3@12: by one seed of three."
+_RULE = (
     "An arm has won a problem that it solved under more seeds than {reference}; if both solved it under every seed, "
     "one that it solved sooner; else one whose best value is better by more than rounding, a share of 1e-9."
 )
@@ -179,8 +142,8 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
     rows = []
     for row, problem in enumerate(comparison.problems):
         one = fitness_objective(problem.metrics)
-        cells = [replace(word(problem.name, "name"), link=link(row))]
-        cells += [word(sets[row])] * several + [target_cell(problem)] * with_targets
+        cells = [replace(word_cell(problem.name, "name"), link=link(row))]
+        cells += [word_cell(sets[row])] * several + [target_cell(problem)] * with_targets
         cells += [replace(outcome_cell(standing, at, row, seeds, one), number=False) for at in range(len(names))]
         cells += [against_cell(standing, place, row, one) for place in others]
         rows.append(tuple(cells))
@@ -189,46 +152,14 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
     columns += [Column("target", "the fitness that solves it", True)] * with_targets
     columns += [Column(name, "", True, place) for place, name in enumerate(names)]
     columns += [Column(f"{names[place]} against {reference}", "", True, place) for place in others]
-    below = [SOLVED_RULE] * with_targets + ["Other numbers are the best value so far, mean over seeds."]
-    below += [RULE.format(reference=reference)] if others else []
+    below = [_SOLVED_RULE] * with_targets + ["Other numbers are the best value so far, mean over seeds."]
+    below += [_RULE.format(reference=reference)] if others else []
     judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
     for place, name in enumerate(names):
         parts = [f"{int((standing.solved[place] > 0).sum())} of {judged} solved"] if judged else []
         parts += ["{} won, {} lost, {} level".format(*standing.counts(place))] if place in others else []
         below += [f"{name}: {', '.join(parts)}."] if parts else []
     return Table("problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, " ".join(below))
-
-
-def candidates_table(
-    comparison: Comparison, problems: Mapping[int, ProblemRecord], summaries: Sequence[CandidateSummary],
-    link: Callable[[int], str],
-) -> Table | None:  # fmt: skip
-    """One row for each candidate, with its values as the scorer measured them; None for none. problems: by index; link:
-    the address of a candidate"""
-    arms = {run.id: arm_name(arm.name, place) for place, arm in enumerate(comparison.arms) for run in arm.runs}
-    titles = dict.fromkeys(one.name + mark(one) for problem in problems.values() for one in problem.metrics)
-    columns: dict[str, list[float | None]] = {title: [] for title in (FITNESS.name, *titles)}
-    for one in summaries:
-        metrics = problems[one.problem].metrics
-        fitness = value_of(metrics, one.fitness, one.values)
-        values = {fitness.measure.title: fitness.number}
-        values |= dict(zip((each.name + mark(each) for each in metrics), own_values(metrics, one), strict=True))
-        for title, column in columns.items():
-            column.append(None if one.error is not None else values.get(title))
-    rows, forms = list[Row](), {title: f".{min(digits_of(of), MOST_DIGITS)}g" for title, of in columns.items()}
-    for place, one in enumerate(summaries):
-        text = one.text[:HEAD_CHARS] + "…" * (len(one.text) > HEAD_CHARS)
-        seed = Cell("seed", "seed", sort=0)
-        row = {
-            "candidate": Cell(str(one.id), one.id, sort=one.id, link=link(one.id)),
-            **{title: number(column[place], forms[title]) for title, column in columns.items()},
-            "problem": word(problems[one.problem].name) if len(problems) > 1 else Cell(NONE),
-            "arm": arms[one.run] if len(comparison.arms) > 1 else Cell(NONE),
-            "iteration": seed if one.iteration < 0 else number(one.iteration + 1, "d"),
-            "answer": Cell(text, mark="wide", note=f"error: {one.error[:200]}" if one.error else ""),
-        }
-        rows.append(row)
-    return make_table("candidates", "Candidates", rows)
 
 
 def set_table(found: AnswerSet) -> Table | None:
@@ -238,20 +169,20 @@ def set_table(found: AnswerSet) -> Table | None:
     if size < 2 or len(found.groups) == 1:
         return None
     scored: list[HasValues] = [*found.members, alone, *found.held_out]
-    columns = [Column("objective"), *(Column(str(each.id), each.text[:HEAD_CHARS], True) for each in found.members)]
-    columns += [Column("set", "", True), Column(f"single {alone.id}", alone.text[:HEAD_CHARS], True)]
+    columns = [Column("objective"), *(Column(str(each.id), each.text[:_HEAD_CHARS], True) for each in found.members)]
+    columns += [Column("set", "", True), Column(f"single {alone.id}", alone.text[:_HEAD_CHARS], True)]
     columns += [Column("held out set", "", True), Column("held out single", "", True)] * tested
 
-    def row(title: str, each: Sequence[float | None], of_set: float | None, held: float | None) -> list[Cell]:
+    def row(title: str, each: Sequence[float | None], of_set: float | None, held: float | None) -> list[TableCell]:
         """each: of the members, of the single answer, and of these on held-out cases"""
         shown = [*each[:size], of_set, each[size], *([held, each[-1]] * tested)]
-        return [word(title), *(Cell(write_number(value), value, sort=value, number=True) for value in shown)]
+        return [word_cell(title), *(TableCell(write_number(value), value, sort=value, number=True) for value in shown)]
 
     def row_of_means(title: str, numbers: Sequence[Sequence[Any]], mean: Callable[[Sequence[Any]], Any]) -> None:
         held = mean(found.pick(numbers[size + 1 : -1])) if tested else None
         rows.append(row(title, [mean(each) for each in numbers], mean(found.pick(numbers[:size])), held))
 
-    own, rows = [own_values(found.problem.metrics, one) for one in scored], list[list[Cell]]()
+    own, rows = [own_values(found.problem.metrics, one) for one in scored], list[list[TableCell]]()
     for place, (one, best) in enumerate(zip(found.problem.metrics, found.chosen, strict=True)):
         held = own[size + 1 + best][place] if tested else None
         cells = row(f"{one.name}{mark(one)}", [each[place] for each in own], own[best][place], held)
@@ -282,12 +213,14 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
         "shared-settings",
         "Settings of every arm" if len(flat) > 1 else "Settings",
         (Column("setting"), Column("value")),
-        tuple((word(key), Cell(_format(first[key]))) for key in keys if key not in differing),
+        tuple((word_cell(key), TableCell(_format(first[key]))) for key in keys if key not in differing),
     )
     if len(flat) < 2:
         return None, shared
     columns = (Column("setting"), *(Column(name) for name in flat))
-    rows = tuple((word(key), *(Cell(_format(config.get(key))) for config in flat.values())) for key in differing)
+    rows = tuple(
+        (word_cell(key), *(TableCell(_format(config.get(key))) for config in flat.values())) for key in differing
+    )
     return Table("settings", "What the arms differ in", columns, rows), shared
 
 
@@ -304,8 +237,8 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _format(value: Any) -> str:
     if isinstance(value, list):
-        text = ", ".join(str(item) for item in value[:LISTED])
-        return f"{text}, … ({len(value)} in all)" if len(value) > LISTED else text
+        text = ", ".join(str(item) for item in value[:_LISTED])
+        return f"{text}, … ({len(value)} in all)" if len(value) > _LISTED else text
     return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -315,22 +248,22 @@ def machines_table(comparison: Comparison) -> Table | None:
     for run in comparison.runs:
         for machine in run.summary.get("machines") or [{"commit": run.commit}]:
             by_machine.setdefault(json.dumps(machine, sort_keys=True), (machine, []))[1].append(run)
-    rows = list[Row]()
+    rows = list[TableRow]()
     for machine, runs in by_machine.values():
         hardware = [str(machine[key]) for key in ("cpu",) if machine.get(key)]
         hardware += [f"{machine['cores']} cores"] if machine.get("cores") else []
         hardware += [f"{machine['memory_gib']:g} GiB"] if machine.get("memory_gib") else []
         versions = ", ".join(f"{name} {version}" for name, version in (machine.get("versions") or {}).items())
-        gpus = ", ".join(machine.get("gpus") or ()) or ("none" if hardware else UNRECORDED)
+        gpus = ", ".join(machine.get("gpus") or ()) or ("none" if hardware else _UNRECORDED)
         dates = f"{_date(min(run.created for run in runs))} to {_date(max(run.updated for run in runs))}"
         row = {
-            "runs": number(len(runs), "d"),
-            "dates (UTC)": word(dates),
-            "machine": word(", ".join(hardware) or UNRECORDED),
-            "GPU": word(gpus),
-            "system": word(str(machine.get("system") or UNRECORDED)),
-            "versions": word(versions or UNRECORDED),
-            "commit": word(str(machine.get("commit") or UNRECORDED)),
+            "runs": number_cell(len(runs), "d"),
+            "dates (UTC)": word_cell(dates),
+            "machine": word_cell(", ".join(hardware) or _UNRECORDED),
+            "GPU": word_cell(gpus),
+            "system": word_cell(str(machine.get("system") or _UNRECORDED)),
+            "versions": word_cell(versions or _UNRECORDED),
+            "commit": word_cell(str(machine.get("commit") or _UNRECORDED)),
         }
         rows.append(row)
     return make_table("machines", "Where and when the runs were searched", rows)

@@ -3,51 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, OperatorCounts, operator_dict
-from evo.comparison.summary import METRICS, Summary, describe_verdict, verdicts_of
+from evo.comparison.summary import Summary, describe_verdict, verdicts_of
 from evo.encoding import visible
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
-from evo.progress.rows import WEIGHTINGS, WORTH, difference_dict, differences, preference_search_rows
+from evo.progress.rows import WEIGHTINGS, WORTH, arm_dicts, difference_dict, differences, preference_search_rows
 from evo.report.remarks import describe_faults, describe_state
 from evo.report.tables import (
-    STANDING,
     Table,
     arms_table,
     differences_table,
     make_table,
-    operators_table,
     preferences_table,
     set_table,
 )
 from evo.stats import detectable
+from evo.stats.intervals import Interval
 from problems.address import name_few
-from vpo.metrics import Interval
 
 ONLY_SHOWN = 8
 LEGEND = (
     "area: under the solve curve, up to 1; median time: when half were solved",
     "archive L1: diversity; wall: time searched",
 )
-OPERATORS_LEGEND = (
-    "<25%: share of answers that beat the parent shown, by its share of the target",
-    "kept: of the parent's text; copied: the same as an answer in the prompt;",
-    "repeated: the search had it before; no parent: the prompt showed none",
-)
 
 
-def print_summary(console: Console, progress: Progress, *, details: bool = False) -> None:
-    """Print a table of the arms, the problems that only one arm solved, and the verdict. details: also how operators
-    use the parents in their prompts"""
+def print_comparison(console: Console, progress: Progress, *, details: bool = False) -> None:
+    """Print a table of the arms, the problems that only one arm solved, and the verdict.
+
+    details: also every difference"""
     comparison, summary = progress.comparison, progress.summary
-    snapshot = progress.snapshot(statistics=False)
+    snapshot = progress.snapshot()
 
     def say(line: str, style: str = "") -> None:
         console.print(Text(visible(line), style), soft_wrap=True)
@@ -58,36 +51,24 @@ def print_summary(console: Console, progress: Progress, *, details: bool = False
     if summary is None:
         return
     noted = (WEIGHTINGS, WORTH) if progress.spread else ("solve rate",)
-    print_table(console, arms_table(progress, snapshot, STANDING), noted=noted)
+    paint_table(console, arms_table(progress, snapshot, "terminal"), noted=noted)
     for line in LEGEND:
         say(line, "dim")
     for name, arm in summary.arms.items():
         if arm.only and len(comparison.arms) > 1:
             say(f"only {name} solved: {name_few([comparison.problems[i].name for i in arm.only], ONLY_SHOWN)}", "dim")
     if table := preferences_table(progress):
-        print_table(console, table)
+        paint_table(console, table)
         say(table.below, "dim")
     if verdicts := verdicts_of(summary):
         say(f"\n{describe_verdict(summary, progress.comparison.ended_by_budget)}:")
         for verdict in verdicts:
             say(f"  {verdict.text}", "bold")
-    if details:
-        print_table(console, differences_table(progress, summary) if summary.reference else None)
-        print_operators(console, progress.operators, crossed_seeds=comparison.crossed_seeds)
+    if details and summary.reference:
+        paint_table(console, differences_table(summary))
 
 
-def print_operators(
-    console: Console, operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool
-) -> None:
-    """Print a line for each operator of each arm; nothing if none has answers."""
-    titles = ("operator", *map(RATE_TITLES.__getitem__, SHOWN_RATES))
-    if table := operators_table(operators, titles, crossed_seeds=crossed_seeds):
-        print_table(console, table)
-        for line in OPERATORS_LEGEND:
-            console.print(line, style="dim", soft_wrap=True, markup=False)
-
-
-def print_table(console: Console, table: Table | None, noted: Sequence[str] = ()) -> None:
+def paint_table(console: Console, table: Table | None, noted: Sequence[str] = ()) -> None:
     """Print the table below its caption; nothing without one. noted: the columns whose intervals are shown too"""
     if table is None:
         return
@@ -107,7 +88,7 @@ def print_set(console: Console, found: AnswerSet, *, whole: bool = False) -> Non
     if (table := set_table(found)) is None:
         console.print(Text(visible(f"\n{found.describe()}")), soft_wrap=True)
     else:
-        print_table(console, table)
+        paint_table(console, table)
         console.print(table.below, style="dim", soft_wrap=True)
     for member in found.members:
         first, *more = visible(member.text).strip().splitlines() or [""]
@@ -116,10 +97,9 @@ def print_set(console: Console, found: AnswerSet, *, whole: bool = False) -> Non
             console.print(Text("\n".join(more)), soft_wrap=True)
 
 
-def as_dict(progress: Progress) -> dict[str, Any]:
+def comparison_dict(progress: Progress) -> dict[str, Any]:
     """All printed values, with their intervals and p-values, for JSON."""
-    comparison, summary, operators = progress.comparison, progress.summary, progress.operators
-    crossed = comparison.crossed_seeds
+    comparison, summary = progress.comparison, progress.summary
     shown: dict[str, Any] = {
         "comparison": comparison.name,
         "reference": comparison.reference,
@@ -134,6 +114,7 @@ def as_dict(progress: Progress) -> dict[str, Any]:
         shown["weights"] = dict(progress.store.reweighed.weights)
     if summary is None:
         return {**shown, "arms": {}, "differences": [], "against": {}, "verdicts": []}
+    snapshot = progress.snapshot()
     return {
         **shown,
         "iterations": comparison.iterations,
@@ -147,27 +128,17 @@ def as_dict(progress: Progress) -> dict[str, Any]:
         "best_horizon": summary.best_horizon * summary.size,
         "arms": {
             arm.name: {
-                "policy": arm.policy,
+                **columns,
                 "answers_per_rollout": arm.runs[0].config["answers"],
                 "rollouts": arm.runs[0].config["rollouts"],
-                "solved": _interval_dict(summary.arms[arm.name].solved),
-                "area": _interval_dict(summary.arms[arm.name].area),
-                "half_solved_at": summary.arms[arm.name].median,
-                "set_value": _interval_dict(summary.arms[arm.name].sets),
-                "weightings_solved": _interval_dict(summary.arms[arm.name].weightings),
-                "worth": _interval_dict(summary.arms[arm.name].worth),
-                "best": _interval_dict(summary.arms[arm.name].best),
                 "only": [comparison.problems[i].name for i in summary.arms[arm.name].only],
                 **arm.totals.as_dict(),
                 "sampling_seconds": round(arm.totals.sampling_seconds, 3),
-                "seconds": arm.seconds,
-                "archive_diversity": _interval_dict(progress.diversity[arm.name]),
-                "operators": [operator_dict(one, crossed_seeds=crossed) for one in operators.get(arm.name, ())],
             }
-            for arm in progress.snapshot(statistics=False).arms
+            for arm, columns in zip(snapshot.arms, arm_dicts(snapshot, progress.diversity), strict=True)
         },
         "preferences": preferences_dict(progress),
-        **_differences(progress, summary),
+        **_differences(summary),
         "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
         "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
         "verdicts": [verdict.text for verdict in verdicts_of(summary)],
@@ -180,8 +151,8 @@ def print_preferences(console: Console, progress: Progress) -> None:
     if table is None:
         return
     if len(progress.comparison.problems) > 1:
-        print_table(console, make_table("searches", "Each problem, at the end", preference_search_rows(progress)))
-    print_table(console, table)
+        paint_table(console, make_table("searches", "Each problem, at the end", preference_search_rows(progress)))
+    paint_table(console, table)
     console.print(Text(visible(table.below), "dim"), soft_wrap=True)
 
 
@@ -203,19 +174,15 @@ def preferences_dict(progress: Progress) -> dict[str, Any] | None:
     return {"unit": progress.summary.worth_unit, "curves": curves, "problems": problems}
 
 
-def _differences(progress: Progress, summary: Summary) -> dict[str, Any]:
+def _differences(summary: Summary) -> dict[str, Any]:
     """Every pair and metric, and those against the reference by arm."""
-    every = differences(progress, summary)
-    told = [(*pair, metric, difference_dict(gap, summary.measure_of(metric))) for pair, metric, _, gap in every]
+    every = [
+        (*pair, metric, difference_dict(gap, summary.measure_of(metric)))
+        for pair, metric, _, gap in differences(summary)
+    ]
     against: dict[str, dict[str, Any]] = {arm: {} for arm in summary.against}
-    refinement = dict[str, dict[str, Any]]()
-    for arm, other, metric, one in told:
+    for arm, other, metric, gap in every:
         if other == summary.reference:
-            by_arm = against if metric in METRICS else refinement
-            by_arm.setdefault(arm, {})[metric] = one
-    pairs = [{"arm": arm, "against": other, "metric": metric, **one} for arm, other, metric, one in told]
-    return {"differences": pairs, "against": against, "refinement_against": refinement}
-
-
-def _interval_dict(found: Interval | None) -> dict[str, Any] | None:
-    return None if found is None else found.as_dict()
+            against[arm][metric] = gap
+    pairs = [{"arm": arm, "against": other, "metric": metric, **gap} for arm, other, metric, gap in every]
+    return {"differences": pairs, "against": against}

@@ -101,7 +101,7 @@ def end_run(open_run: OpenRun, stop: Stop, failure: SearchFailed | None = None) 
     """Record how the run ended, and which problems have had all their iterations. Returns the outcome, its reason, and
     the summary. Raises DatabaseUnavailable or RunBusy, unless the search failed."""
     outcome, reason = outcome_of(open_run, stop, failure)
-    summary = summarize_run(open_run, outcome, reason, StopReason.FAILED if failure is not None else stop.reason)
+    summary = summarize_run(open_run, outcome, reason, Stop(StopReason.FAILED) if failure is not None else stop)
     try:
         with open_run.store.begin() as transaction:
             for problem_run in open_run.problem_runs:
@@ -143,14 +143,15 @@ def _best_of(problem_run: ProblemRun) -> dict[str, Any]:
     }
 
 
-def summarize_run(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:
+def summarize_run(open_run: OpenRun, outcome: str, reason: str, stop: Stop) -> dict[str, Any]:
     """The run's metrics, and a record of each problem."""
     status = open_run.status
     return {
         "run": status.run,
         "outcome": outcome,
         "reason": reason,
-        "ended_by": ended_by.value,
+        "ended_by": stop.reason.value,
+        **({"budget": stop.budget} if stop.budget else {}),
         "policy": open_run.operators[0].policy.version,
         "sandbox": open_run.config.sandbox,
         "problems": [
@@ -165,7 +166,7 @@ def summarize_run(open_run: OpenRun, outcome: str, reason: str, ended_by: StopRe
             for problem_run, searched in zip(status.problem_runs, open_run.problem_runs, strict=True)
         ],
         **status.metrics(),
-        "unscored": None if ended_by is StopReason.INTERRUPTED else _describe_unscored(open_run),
+        "unscored": None if stop.reason is StopReason.INTERRUPTED else _describe_unscored(open_run),
     }
 
 

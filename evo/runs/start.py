@@ -145,7 +145,7 @@ class OpenRun:
 
     def open_problem(self, problem: Problem, record: ProblemRecord) -> None:
         """A stored problem with its population, which is empty until it is advanced."""
-        population = Population(self.store, record, population_config(self.config, problem), problem.answer_format)
+        population = Population(self.store, record, population_config(self.config, problem))
         formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in self.operators]
         if isinstance(formats[0], TunedFormat):
             formats[0].rollouts = self.operators[0].rollouts

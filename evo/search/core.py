@@ -25,11 +25,11 @@ from islands.store import Store, Transaction
 from islands.types import REPLIES, Candidate, ParentKind, Placement, RunRecord
 from problems.types import ScoredGroup, Unanswered
 
-WARN_AFTER = 3
+_WARN_AFTER = 3
 """Replies that hold no answer for one reason, from which on they are worth a warning."""
-REPEATED_ROW = 10
+_REPEATED_ROW = 10
 """Answers in a row that the search had before, worth a warning."""
-OFTEN_CUT = 0.02
+_OFTEN_CUT = 0.02
 """Cut replies per requested answer from which on more tokens are worth a warning; a few long ones are no reason."""
 
 
@@ -97,7 +97,7 @@ class SearchCore:
         self._check_replies()
         if placements:
             self._repeated = self._repeated + repeated if repeated == len(placements) else 0
-        if self._repeated >= REPEATED_ROW and not self._warned_of_repeats:
+        if self._repeated >= _REPEATED_ROW and not self._warned_of_repeats:
             self._warned_of_repeats = True
             if remedy := remedy_of_repeats(self.operators[group.operator].policy):
                 warnings.warn(f"{self._repeated} answers in a row repeat others: {remedy}", stacklevel=2)
@@ -123,9 +123,9 @@ class SearchCore:
         """Warn of replies without an answer, once for each kind of them, and stop after too many in a row."""
         errors = self.status.errors
         for reason, kind in REPLIES.items():
-            least = WARN_AFTER
+            least = _WARN_AFTER
             if reason is Unanswered.CUT:
-                least = max(least, math.ceil(OFTEN_CUT * (self.status.answers + self.status.missing)))
+                least = max(least, math.ceil(_OFTEN_CUT * (self.status.answers + self.status.missing)))
             if errors[kind] >= least and reason not in self._warned:
                 self._warned.add(reason)
                 text = f"{errors[kind]} replies hold no answer: {'; '.join(LACKING[reason])}"
@@ -193,16 +193,16 @@ def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop |
     """The first budget that leaves no room for a further group; None if all do. groups: proposed so far, those in
     flight included"""
     per_group = config.rollouts * config.answers
-    spent = ""
+    spent = unit = ""
     if config.max_answers and (groups + 1) * per_group > config.max_answers:
-        spent = f"{config.max_answers:,} answers"
+        spent, unit = f"{config.max_answers:,} answers", "answers"
     elif config.max_total_tokens and status.tokens >= config.max_total_tokens:
-        spent = f"{config.max_total_tokens:,} tokens"
+        spent, unit = f"{config.max_total_tokens:,} tokens", "tokens"
     elif config.max_cost and status.cost >= config.max_cost:
-        spent = f"{config.max_cost:g} of cost"
+        spent, unit = f"{config.max_cost:g} of cost", "cost"
     elif config.max_seconds and status.elapsed >= config.max_seconds:
-        spent = f"{config.max_seconds:g} seconds"
-    return Stop(StopReason.BUDGET, f"budget of {spent}") if spent else None
+        spent, unit = f"{config.max_seconds:g} seconds", "seconds"
+    return Stop(StopReason.BUDGET, f"budget of {spent}", unit) if spent else None
 
 
 def _kind(problem_run: ProblemRun, parent: int | None) -> ParentKind:

@@ -18,9 +18,9 @@ from problems.scoring import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address, parse_addresses
 
-DEFAULT_ITERATIONS = 100
-WITHOUT_MODEL = "scripted:mutate"
-TRAINING_ROLLOUTS = 4
+_DEFAULT_ITERATIONS = 100
+_WITHOUT_MODEL = "scripted:mutate"
+_TRAINING_ROLLOUTS = 4
 """Rollouts of a search that trains, unless the user names a number."""
 
 
@@ -86,9 +86,9 @@ def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     if len(own) == 1 and (policy := own.pop()):
         warnings.warn(f"No --policy given; using {policy} for {other}", stacklevel=2)
         return config.model_copy(update={"policy": policy})
-    used = f"No --policy given; using {WITHOUT_MODEL} (random edits of numbers and programs, no model) for {other}"
+    used = f"No --policy given; using {_WITHOUT_MODEL} (random edits of numbers and programs, no model) for {other}"
     warnings.warn(f"{used}. Choose a model by a hub id, a directory or openai:MODEL@URL", stacklevel=2)
-    return config.model_copy(update={"policy": WITHOUT_MODEL})
+    return config.model_copy(update={"policy": _WITHOUT_MODEL})
 
 
 def resolve_rollouts(config: RunConfig) -> RunConfig:
@@ -96,9 +96,9 @@ def resolve_rollouts(config: RunConfig) -> RunConfig:
     here, with a warning."""
     if config.train is None or config.train.method not in METHODS or "rollouts" in config.model_fields_set:
         return config
-    text = f"{config.train.method} compares the rollouts of an iteration: using --rollouts {TRAINING_ROLLOUTS}"
+    text = f"{config.train.method} compares the rollouts of an iteration: using --rollouts {_TRAINING_ROLLOUTS}"
     warnings.warn(text, stacklevel=2)
-    return config.model_copy(update={"rollouts": TRAINING_ROLLOUTS})
+    return config.model_copy(update={"rollouts": _TRAINING_ROLLOUTS})
 
 
 def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
 def resolve_iterations(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """The iterations that the user left open, as OpenEvolve directories plan them; a run stores them, for its resume
     and for everything that counts them."""
-    planned = [problem.settings.get("max_iterations") or DEFAULT_ITERATIONS for problem in problems]
+    planned = [problem.settings.get("max_iterations") or _DEFAULT_ITERATIONS for problem in problems]
     if config.iterations is not None or config.iterations_each or not planned:
         return config
     same = len(set(planned)) == 1
@@ -140,8 +140,8 @@ def planned_iterations(config: Mapping[str, Any], problems: int | None = None) -
     """Iterations of each problem, by the config of a run. problems: how many; by default those that the config names"""
     count = max(1, len(config.get("problems") or ())) if problems is None else problems
     if not config.get("iterations") and (each := config.get("iterations_each")):
-        return [*each, *[DEFAULT_ITERATIONS] * count][:count]
-    return [int(config.get("iterations") or DEFAULT_ITERATIONS)] * count
+        return [*each, *[_DEFAULT_ITERATIONS] * count][:count]
+    return [int(config.get("iterations") or _DEFAULT_ITERATIONS)] * count
 
 
 def workers(config: RunConfig, problems: Sequence[Problem]) -> int:

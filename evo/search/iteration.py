@@ -20,7 +20,7 @@ from evo.search.score import score_rollouts
 from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.types import Prompt, ScoredGroup, ScoredRollout
 
-STREAMS_PER_PROBLEM = 1 << 32
+_STREAMS_PER_PROBLEM = 1 << 32
 """Each problem owns a block of random streams, so its rollouts do not depend on which other problems are searched."""
 
 
@@ -126,7 +126,7 @@ def draft(
     chance = fresh(parent)
     if chance and rng.random() < chance:
         selection = NOTHING_SHOWN
-    stream = problem_run.record.index * STREAMS_PER_PROBLEM + number
+    stream = problem_run.record.index * _STREAMS_PER_PROBLEM + number
     return Iteration(problem_run, sequence, number, island, selection, parent, stream, rng, operator)
 
 

@@ -176,7 +176,7 @@ class SearchLoop:
                 return
             core.store.check_place()
             if limit is not None and timed and core.status.elapsed >= limit:
-                self.interrupt(Stop(StopReason.BUDGET, f"budget of {limit:g} seconds"))
+                self.interrupt(Stop(StopReason.BUDGET, f"budget of {limit:g} seconds", "seconds"))
             waited += seconds
             if waited >= _WAITING_SECONDS:
                 waited = 0.0

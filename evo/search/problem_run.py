@@ -121,10 +121,10 @@ class ProblemRun:
 
     def _stored(self, text: str, key: bytes) -> ScoredAnswer | None:
         stored = self.population.known(key)
-        return None if stored is None else ScoredAnswer(text, key, self.population.score_of(stored), 0.0, stored)
+        return None if stored is None else ScoredAnswer(text, key, self.population.candidate(stored).score, 0.0, stored)
 
 
-UNPLACED = -1
+_UNPLACED = -1
 """The sequence of a group that gets its place when it is committed."""
 
 
@@ -141,11 +141,11 @@ class Schedule:
         self._turns = sorted(problem_runs, key=lambda problem_run: problem_run.upcoming)
 
     def take(self, problem_run: ProblemRun) -> int:
-        """The sequence of the proposal that this problem makes now; UNPLACED with an asynchronous window."""
+        """The sequence of the proposal that this problem makes now; _UNPLACED with an asynchronous window."""
         self.proposed += 1
         self._turns.remove(problem_run)
         self._turns.append(problem_run)
-        return UNPLACED if self.async_window else self._count()
+        return _UNPLACED if self.async_window else self._count()
 
     def commit(self, group: ScoredGroup) -> ScoredGroup:
         """The group, which is committed now, with its sequence."""
@@ -162,13 +162,13 @@ class Schedule:
         return next((each for each in self._turns if each.open and each.has_turn), None)
 
 
-REFILLS = 4
+_REFILLS = 4
 """How often over the groups in flight fill the engine. The oldest holds the others back while its longest rollout goes
 on; lengths spread as a model's are cost 38% with the engine filled once, 19% twice, 10% three times, 5% four times
 (bench/results/removed.md)."""
-OUTDATED = 5
+_OUTDATED = 5
 """Groups in flight for each island or problem, at most: each is proposed knowing of none of the others."""
-GENERATIONS = 4
+_GENERATIONS = 4
 """Parts that a run has at least, each knowing of those before it."""
 
 
@@ -208,5 +208,5 @@ def window_of(config: RunConfig, policy: Policy, islands: Sequence[int]) -> Wind
 def _filling(config: RunConfig, policy: Policy, breadth: int, problems: int) -> int:
     """Groups that keep an engine of known size busy, as long as the search stays a search: few in flight for each
     island or problem, and the run some generations deep. 0 if the engine's size is unknown."""
-    fills = REFILLS * -(-policy.traits.slots // (config.rollouts or 1))
-    return min(fills, OUTDATED * breadth, sum(planned_iterations(vars(config), problems)) // GENERATIONS)
+    fills = _REFILLS * -(-policy.traits.slots // (config.rollouts or 1))
+    return min(fills, _OUTDATED * breadth, sum(planned_iterations(vars(config), problems)) // _GENERATIONS)

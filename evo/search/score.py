@@ -24,7 +24,7 @@ _REPLIES = {
     Unanswered.REFUSED: "a refusal",
 }
 """How the record of a reply says why it holds no answer."""
-NO_ANSWER = Chain((), "no answer in it")
+_NO_ANSWER = Chain((), "no answer in it")
 
 
 class AnswerScores:
@@ -87,7 +87,7 @@ async def score_rollouts(
     """Parse and score the rollouts of one prompt. Raises ScorerFault once all their scoring has ended."""
     # what a server withheld is no answer; what a filter ended may hold some
     chains = [
-        prompt_format.parse(rollout, selection) if rollout.withheld in (None, Unanswered.FILTERED) else NO_ANSWER
+        prompt_format.parse(rollout, selection) if rollout.withheld in (None, Unanswered.FILTERED) else _NO_ANSWER
         for rollout in rollouts
     ]
     texts = [text for chain in chains for text in chain.answers]

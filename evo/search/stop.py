@@ -24,10 +24,12 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Stop:
-    """A reason, and a message if there is more to report."""
+    """A reason, and a message if there is more to report. budget: of what, if one is spent: tokens, cost, answers or
+    seconds"""
 
     reason: StopReason
     message: str = ""
+    budget: str = ""
 
     def __str__(self) -> str:
         """The reason in summaries and on screens."""

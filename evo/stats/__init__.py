@@ -22,7 +22,6 @@ from evo.stats.differences import (
     write_difference,
 )
 from evo.stats.intervals import CONFIDENCE, by_unit, mean_band, mean_interval, wilson
-from evo.stats.ratios import ratio_difference, ratio_interval
 
 __all__ = [
     "CONFIDENCE",
@@ -34,8 +33,6 @@ __all__ = [
     "fewest_pairs",
     "mean_band",
     "mean_interval",
-    "ratio_difference",
-    "ratio_interval",
     "verdict",
     "wilson",
     "write_difference",

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.stats.intervals import CONFIDENCE, Floats, moments, seed_variance, skewed, with_seeds
-from vpo.metrics import Interval
+from evo.stats.intervals import CONFIDENCE, Interval, moments, seed_variance, skewed, with_seeds
+from vpo.scalarize import Floats
 
 SIGNIFICANCE = 1 - CONFIDENCE
 EXACT_PAIRS = 13

@@ -10,14 +10,39 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vpo.metrics import Interval
+from vpo.scalarize import Floats
 
-Floats = npt.NDArray[np.float64]
 _Number = TypeVar("_Number", np.float64, np.int64)
 
 CONFIDENCE = 0.95
 FEWEST_SKEWED = 8
 """The skewness of fewer values is too uncertain to be allowed for."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its interval. low, high: NaN if there is no interval, as for a single value."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3f}{self.ends('.3f')}"
+
+    @property
+    def known(self) -> bool:
+        """Whether it has ends."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def ends(self, form: str) -> str:
+        """` [0.03, 0.21]` in that format, to follow the mean; "" if there is no interval."""
+        return f" [{self.low:{form}}, {self.high:{form}}]" if self.known else ""
+
+    def as_dict(self) -> dict[str, float | None]:
+        """The interval as JSON: null for a missing end."""
+        ends = (self.low, self.high) if self.known else (None, None)
+        return {"mean": self.mean, "low": ends[0], "high": ends[1]}
 
 
 def wilson(

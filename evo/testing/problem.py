@@ -15,7 +15,7 @@ AWKWARD = (
     *("1" * 5000, "(" * 2000, "x" * 10_000, "# EVOLVE-BLOCK-START\n# EVOLVE-BLOCK-START\n"),
 )
 """Answers as models write them too: nothing, half a character, numbers that are none, half a program, noise."""
-SCORING = (
+SCORING_TESTS = (
     "test_any_text_has_a_score",
     "test_an_answer_always_has_the_same_score",
     "test_the_solution_reaches_the_target",

@@ -42,8 +42,8 @@ from vpo.training.config import IMPROVE, TrainConfig, default_rate
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
 
-PROBE_ROLLOUTS = 4
-PROBE_TOKENS = 1024
+_PROBE_ROLLOUTS = 4
+_PROBE_TOKENS = 1024
 """The most rollouts, and tokens with their prompts, of the probe. Policy and trainer both read it at each sync; at
 least one rollout is read."""
 
@@ -220,7 +220,7 @@ def _load_newest(records: Sequence[TrainingStepRecord], trainer: PolicyTrainer) 
 def _probe_of(groups: Sequence[ScoredGroup]) -> tuple[list[Rollout], float] | None:
     rollouts = [one.rollout for group in groups for one in group.rollouts if len(one.rollout.token_ids)]
     read = np.cumsum([len(one.prompt_ids) + len(one.token_ids) for one in rollouts])
-    count = min(PROBE_ROLLOUTS, max(1, int(np.searchsorted(read, PROBE_TOKENS, side="right"))))
+    count = min(_PROBE_ROLLOUTS, max(1, int(np.searchsorted(read, _PROBE_TOKENS, side="right"))))
     return (rollouts[:count], groups[0].temperature) if rollouts else None
 
 

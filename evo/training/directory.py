@@ -18,11 +18,11 @@ from typing import Any
 
 from evo.config.train import RESUMABLE, TrainRun
 from evo.errors import BadInput, at_file
-from evo.glossary import TRAINING
+from evo.glossary import TRAINING_METRICS
 from evo.whole_file import lock_folder, write_whole
 from problems.weights import write_weights
 
-SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
+SETTINGS, METRICS, _CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
 
 
 class TrainingDirectory:
@@ -74,7 +74,7 @@ class TrainingDirectory:
     def rewind(self, step: int) -> None:
         """Delete records after `step`, which will be repeated, and checkpoints that a kill left incomplete."""
         for pattern in ("*.writing-*", "*.replaced"):
-            for half in (self.folder / CHECKPOINTS).glob(pattern):
+            for half in (self.folder / _CHECKPOINTS).glob(pattern):
                 shutil.rmtree(half)
         self.lines = [line for line in self.read_lines() if line["step"] <= step]
         path = self.folder / METRICS
@@ -88,7 +88,7 @@ class TrainingDirectory:
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Hold the directory, which is made if need be. Raises BadInput if another process trains in it."""
-        return lock_folder(self.folder, METRICS, f"another training runs there; watch it: evo watch {self.folder}")
+        return lock_folder(self.folder, METRICS, f"another training runs there; look at it: evo show {self.folder}")
 
     def is_locked(self) -> bool:
         """Whether a process of this machine trains in it now."""
@@ -100,14 +100,14 @@ class TrainingDirectory:
         return False
 
     def place(self, step: int) -> Path:
-        return self.folder / CHECKPOINTS / f"step-{step:06d}"
+        return self.folder / _CHECKPOINTS / f"step-{step:06d}"
 
     def checkpoints(self) -> list[Path]:
         """Complete checkpoints, oldest first."""
         from vpo.training.checkpoint import TRAINER_STATE
 
         return sorted(
-            p.parent for p in (self.folder / CHECKPOINTS).glob(f"step-*/{TRAINER_STATE}") if p.parent.suffix == ""
+            p.parent for p in (self.folder / _CHECKPOINTS).glob(f"step-*/{TRAINER_STATE}") if p.parent.suffix == ""
         )
 
     def prune(self, keep: int) -> None:
@@ -130,7 +130,7 @@ class TrainingDirectory:
             *notes,
         ]
         rows = ["| metric | first | last | meaning |", "| --- | --- | --- | --- |"]
-        for name, meaning in TRAINING.items():
+        for name, meaning in TRAINING_METRICS.items():
             if known := [line[name] for line in self.lines if name in line]:
                 rows.append(f"| {name} | {_short(known[0])} | {_short(known[-1])} | {meaning} |")
         where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"

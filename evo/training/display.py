@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evo.glossary import TRAINING
+from evo.glossary import TRAINING_METRICS
 from evo.search.status import clock
 from evo.search.stop import Stop, StopReason
 from problems.address import name_few
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def format_metrics(line: Mapping[str, Any]) -> str:
-    return "  ".join(f"{name} {line[name]:.3f}" for name in TRAINING if name in line)
+    return "  ".join(f"{name} {line[name]:.3f}" for name in TRAINING_METRICS if name in line)
 
 
 def describe_gain(lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def describe_gain(lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) 
     return f"held out: {moved} on {where}"
 
 
-def print_summary(console: Console, training: Training, stop: Stop) -> None:
+def print_training(console: Console, training: Training, stop: Stop) -> None:
     status, folder = training.status, training.directory.folder
     interrupted, reason = stop.reason is StopReason.INTERRUPTED, str(stop)
     ended = "Interrupted" if interrupted else "Done"
@@ -71,7 +71,7 @@ def _held_out_beside(address: str) -> str:
     return next((name for name in named if name in sets), "SET")
 
 
-def summarize(training: Training, stop: Stop) -> dict[str, Any]:
+def summarize_training(training: Training, stop: Stop) -> dict[str, Any]:
     """How a training run ended, as plain values."""
     status, interrupted = training.status, stop.reason is StopReason.INTERRUPTED
     return {

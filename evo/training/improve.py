@@ -29,15 +29,14 @@ from evo.prompts.registry import open_format
 from evo.search.resources import problems_at
 from evo.training.loop import TrainingBatch, TrainingStatus
 from evo.training.stored import TOO_LONG, StoredRun, StoredSource
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.types import CandidateSummary, ProblemRecord, Selection
 from vpo.policies.contract import LocalPolicy
 from vpo.policies.encoding import encode_answer
 from vpo.training.config import Estimation
 from vpo.training.examples import Example, ExampleGroup
 
-LEVELS = 10
+_LEVELS = 10
 """Parts of the way from zero to the target, by which parents are balanced."""
 _OTHERS = 8
 """Other parents of a moment at most, as in a search (pareto_pool)."""
@@ -55,7 +54,7 @@ class ImprovementLesson:
     """A parent and the children that improve it, by id.
 
     run: its source's place
-    level: which of LEVELS parts of the way from zero to the target (or to the best that was found) the parent stood in
+    level: which of _LEVELS parts of the way from zero to the target (or to the best that was found) the parent stood in
     """
 
     run: int
@@ -207,10 +206,10 @@ def _lessons(place: int, record: ProblemRecord, rows: Sequence[CandidateSummary]
 
 
 def tenth_of(fitness: float, target: float) -> int:
-    """The part of the way to the target, of LEVELS parts, from 0; 0 if the target is not positive."""
+    """The part of the way to the target, of _LEVELS parts, from 0; 0 if the target is not positive."""
     if target <= 0:
         return 0
-    return min(max(int(LEVELS * fitness / target + _LEAST), 0), LEVELS - 1)
+    return min(max(int(_LEVELS * fitness / target + _LEAST), 0), _LEVELS - 1)
 
 
 def _covers(one: CandidateSummary, other: CandidateSummary) -> bool:

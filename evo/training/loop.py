@@ -20,7 +20,7 @@ from typing import Any
 
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.evaluation.evaluate import evaluate
+from evo.evaluation.evaluate import evaluate_policy
 from evo.search.stop import FINISHED, Stop, StopReason
 from evo.training.directory import TrainingDirectory
 from problems.contract import Problem
@@ -225,7 +225,7 @@ class Training:
         """Metrics on the held-out problems. Raises BadInput if one cannot be judged."""
         if not self.held_out:
             return
-        evaluation = await evaluate(
+        evaluation = await evaluate_policy(
             self.policy,
             self.held_out,
             answers=self.run.chain,

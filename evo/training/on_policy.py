@@ -29,8 +29,7 @@ from evo.prompts.contract import PromptFormat
 from evo.search.score import AnswerScores, score_rollouts
 from evo.training.loop import GroupSource, TrainingBatch, TrainingStatus
 from islands.comparisons import runs_named
-from islands.groups import children
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, children
 from islands.store import Store
 from islands.types import NOTHING_SHOWN, Candidate, CandidateSummary, Selection
 from problems.address import name_few

@@ -46,14 +46,14 @@ from vpo.training.config import Estimation
 from vpo.training.examples import group_advantages
 
 SILENT, FOREIGN = "without log-probabilities", "of another tokenizer"
-TOO_LONG, SPREADLESS = "longer than the policy's context", "without spread"
+TOO_LONG, _SPREADLESS = "longer than the policy's context", "without spread"
 _REMEDY = {
     CHAINS: "learn from them by " + ", ".join(name for name, method in METHODS.items() if method.chain),
     ONE_ROLLOUT: "search with --rollouts 4 or more",
     NUCLEUS: "their log-probabilities leave out the other tokens; search with --top-p 1",
     SILENT: "without them the importance ratio is undefined",
     FOREIGN: "train the policy that searched, or one of its family",
-    SPREADLESS: "choose other traces, or search with more rollouts or a higher temperature",
+    _SPREADLESS: "choose other traces, or search with more rollouts or a higher temperature",
 }
 
 
@@ -264,7 +264,7 @@ class StoredGroups(StoredSource):
                     raise BadInput(str(error)) from None
                 if np.any(taught):
                     return
-                left_out[SPREADLESS] += 1
+                left_out[_SPREADLESS] += 1
         raise BadInput(_nothing_taught(self.run.method, left_out, "chosen groups"))
 
     def notes(self, status: TrainingStatus) -> list[str]:
@@ -311,7 +311,7 @@ class StoredGroups(StoredSource):
         return [groups[run, row.sequence] for run, row in places]
 
     def learned(self, batch: TrainingBatch, stats: TrainStats, status: TrainingStatus) -> dict[str, float]:
-        batch.left_out[SPREADLESS] += int(stats.metrics["spreadless"])
+        batch.left_out[_SPREADLESS] += int(stats.metrics["spreadless"])
         return {"left_out": float(batch.left_out.total())}
 
 

@@ -2,5 +2,5 @@
 
 The terminal's process is the screen (`app`). A search that it shows is its child (`child`), watched through the
 database as `evo watch` watches any run. `draw`, `problems`, `detail` and `plot` make what is shown of a snapshot
-(evo.progress.snapshot), for the screen and for a picture as text.
+(evo.progress.snapshot).
 """

@@ -6,11 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,11 +36,8 @@ from evo.tui.child import WatchedSearch
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
-from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, legend
+from evo.tui.problems import ProblemTable, legend
 from islands.errors import DatabaseUnavailable
-from islands.types import ProblemRecord
-from problems.contract import BadAddress
-from problems.weights import order_weights, parse_weights, weights_argument, write_weights
 
 POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 5.0
 POLL_SHARE = 0.02
@@ -81,47 +77,6 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll():
             yield Static(text)
         yield Footer()
-
-
-class WeightsScreen(ModalScreen[dict[str, float] | None]):
-    """Asks for weights of the problem's objectives in one line: the weights, {} for an empty line, None for escape."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
-    CSS = """WeightsScreen { align: center middle }
-        WeightsScreen Vertical { width: 90%; max-width: 100; height: auto; background: $panel; padding: 0 1 }
-        WeightsScreen Static { height: auto }"""
-
-    def __init__(self, problem: ProblemRecord, weights: Mapping[str, float], palette: Palette) -> None:
-        super().__init__()
-        self._problem, self._weights, self._palette = problem, weights, palette
-
-    def compose(self) -> ComposeResult:
-        names = self._problem.objectives
-        example = weights_argument(self._weights or dict.fromkeys(names, 1.0))
-        with Vertical():
-            yield Static(Text(clean(f"weights of {', '.join(names)}; empty: the problem's own")))
-            yield Input(weights_argument(self._weights), placeholder=clean(example))
-            yield Static(id="fault")
-
-    @on(Input.Changed)
-    def _clear(self, event: Input.Changed) -> None:
-        event.stop()
-        self.query_one("#fault", Static).update("")
-
-    @on(Input.Submitted)
-    def _read(self, event: Input.Submitted) -> None:
-        event.stop()
-        try:
-            weights = parse_weights(event.value) if event.value.strip() else {}
-            if isinstance(weights, str):
-                raise BadAddress(f"{weights} is for a search; name objectives here")
-            if weights:
-                order_weights(self._problem.objectives, weights, self._problem.name)
-        except BadAddress as error:
-            text = clean(str(error).removeprefix(f"--weights {event.value}: "))
-            self.query_one("#fault", Static).update(Text(text, self._palette.bad))
-        else:
-            self.dismiss(weights)
 
 
 class AnswerScreen(Screen[None]):
@@ -166,17 +121,10 @@ class ScreenApp(App[int]):
                 tooltip="from the problems to the panels and back"),
         Binding("slash", "search", "Search", priority=True,
             key_display="/", tooltip="problems by a part of their name, as maze:hard; enter keeps, escape cancels"),
-        Binding("u", "filter('unsolved')", "Unsolved", tooltip="only problems that no arm has solved"),
-        Binding("d", "filter('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
-        Binding("w", "weigh", "Weights", show=False,
-                tooltip="the best answer under other weights beside the best, as gold=3,diamond=1; empty goes back"),
-        Binding("o", "next_order", "Order", tooltip="by number, name, who won, or an arm; a click on a title too"),
-        Binding("O", "reverse", show=False, tooltip="reverse the order"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the answer that is open, else the standings"),
-        Binding("e", "picture", "Picture", show=False, tooltip="write the screen as an SVG file in this folder"),
         Binding("t", "change_theme", "Theme", show=False, tooltip="another theme; EVO_THEME chooses the first one"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
-        Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
+        Binding("escape", "step_back", show=False, tooltip="leave the answer; else show all problems"),
         Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell, until fg"),
         Binding("j", "move(1)", show=False),
         Binding("k", "move(-1)", show=False),
@@ -197,8 +145,7 @@ class ScreenApp(App[int]):
         self.failure: Exception | None = None
         self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
         self._loading, self._stopping = loading, 0
-        self._choice, self._problem, self._arm = TableChoice(), 0, 0
-        self._weights: dict[str, float] = {}
+        self._part, self._problem, self._arm = "", 0, 0
         self._table, self._rows, self._cells = ProblemTable(), list[int](), dict[tuple[int, int], Any]()
         self._again = threading.Event()
         self._leaving = False
@@ -279,7 +226,6 @@ class ScreenApp(App[int]):
         known = self.snapshot
         arm = known.arms[min(self._arm, len(known.arms) - 1)].name if known is not None and self._shows_answer else None
         progress.select(self._problem, arm)
-        progress.weigh(self._weights)
         progress.refresh()
         return progress.snapshot_with_best()
 
@@ -350,22 +296,26 @@ class ScreenApp(App[int]):
         query("#best Static", Static).update(draw_best(snapshot, palette))
         width = self.size.width - 2
         query("#arms", Static).update(draw.arms(snapshot, width, palette))
-        query("#verdict", Static).update(draw.verdict(snapshot, palette, MOST_VERDICTS))
+        query("#verdict", Static).update(draw.verdict_lines(snapshot, palette, MOST_VERDICTS))
         query("#verdict").display = snapshot.reference is not None
-        plot = query("#curves", Static)
-        title = Text(draw.curves_title(snapshot) + " ", STRONG)
-        height = (plot.size.height or 10) - 1
-        plot.update(Group(title, draw.curves(snapshot, plot.size.width or width, height, palette)))
         self._show_table(snapshot)
+        self._show_curves()
+        self.call_after_refresh(self._show_curves)  # what is above them may have another height now
         side = query("#side")
         room = max(40, side.size.width - 3) if side.display and side.size.width else width - 2
-        query("#panels", Static).update(draw.panels(snapshot, self._problem, room, self._now(), palette))
+        query("#panels", Static).update(draw.panels(snapshot, room, self._now(), palette))
         self._show_answer()
+
+    def _show_curves(self) -> None:
+        if self.snapshot is not None and self.is_running:
+            plot, title = self._base.query_one("#curves", Static), Text(draw.curves_title(self.snapshot) + " ", STRONG)
+            width, height = plot.size.width or self.size.width - 2, (plot.size.height or 10) - 1
+            plot.update(Group(title, draw.curves(self.snapshot, width, height, self.palette)))
 
     def _show_table(self, snapshot: Snapshot) -> None:
         table = self._base.query_one(DataTable)
         width = (table.size.width or self.size.width - 2) - 1
-        rows = self._table.rows(snapshot, self._choice) if snapshot.problems else []
+        rows = self._table.rows(snapshot, self._part)
         titles = self._table.columns(snapshot, width, self.palette) if rows else [Text("problem")]
         named = [title.plain for title in titles]
         if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:
@@ -384,9 +334,8 @@ class ScreenApp(App[int]):
                 if self._cells.setdefault((at, column), shown) != shown:
                     self._cells[at, column] = shown
                     table.update_cell_at(Coordinate(at, column), cell, update_width=True)
-        about = Text("problems ", STRONG).append(describe(self._choice, snapshot, len(rows)) + "  ", self.palette.warn)
-        if self._weights:
-            about.append(clean(f"weights {write_weights(self._weights)}  "), self.palette.warn)
+        found = f"{len(rows):,} of {len(snapshot.problems):,} · /{clean(self._part)}" if self._part else ""
+        about = Text("problems ", STRONG).append(f"{found}  ", self.palette.warn)
         about.append_text(self._table.totals(snapshot, self.palette) if rows else Text())
         lines = Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
         self._base.query_one("#legend", Static).update(lines)
@@ -403,7 +352,7 @@ class ScreenApp(App[int]):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that this screen takes before a focused field are the field's in a screen over it."""
+        """Keys that this screen takes before a focused field are not of a screen over it."""
         return action not in ("search", "panels") or len(self.screen_stack) == 1
 
     def action_leave(self, code: int = 0) -> None:
@@ -433,11 +382,10 @@ class ScreenApp(App[int]):
     def action_step_back(self) -> None:
         if self._shows_answer:
             self.pop_screen()
-        elif self.query_one("#search").display:
-            self._close_search()
-            self._choose(search="")
         else:
-            self._choose(search="", unsolved=False, differing=False)
+            if self.query_one("#search").display:
+                self._close_search()
+            self._search("")
 
     def action_step(self, by: int) -> None:
         if self._rows:
@@ -470,11 +418,11 @@ class ScreenApp(App[int]):
         if field.display:  # names have slashes too
             field.insert_text_at_cursor("/")
         else:
-            field.display, field.value = True, self._choice.search
+            field.display, field.value = True, self._part
             self._base.set_focus(field)  # at once: the next key belongs to the name
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._choose(search=event.value.strip())
+        self._search(event.value.strip())
 
     def on_input_submitted(self) -> None:
         self._close_search()
@@ -483,21 +431,9 @@ class ScreenApp(App[int]):
         self._base.query_one("#search", Input).display = False
         self._base.set_focus(self._base.query_one(DataTable))
 
-    def action_filter(self, which: str) -> None:
-        self._choose(**{which: not vars(self._choice)[which]})
-
-    def action_next_order(self) -> None:
-        if self.snapshot is not None:
-            orders: list[int | None] = [None, NAME, *[WON] * (self.snapshot.reference is not None)]
-            orders += range(len(self.snapshot.arms))
-            at = orders.index(self._choice.order) if self._choice.order in orders else 0
-            self._choose(order=orders[(at + 1) % len(orders)], reverse=False)
-
-    def action_reverse(self) -> None:
-        self._choose(reverse=not self._choice.reverse)
-
-    def _choose(self, **changes: Any) -> None:
-        self._choice = replace(self._choice, **changes)
+    def _search(self, part: str) -> None:
+        """Show the problems whose names have this part."""
+        self._part = part
         if self.snapshot is not None and self.snapshot.problems:
             self._show_table(self.snapshot)
 
@@ -512,41 +448,11 @@ class ScreenApp(App[int]):
             self._select(self._rows[event.cursor_row])
             self.action_answer()
 
-    @on(DataTable.HeaderSelected)
-    def _sort(self, event: DataTable.HeaderSelected) -> None:
-        """By the column's arm, or by name; again: reversed."""
-        snapshot = self.snapshot
-        if snapshot is None:
-            return
-        marks = {self.palette.mark(number): number for number in range(len(snapshot.arms))}
-        label = event.label.plain
-        order = NAME if event.column_index == 0 else marks.get(label[:1], 0 if len(snapshot.arms) == 1 else WON)
-        again = self._choice.order == order and not self._choice.reverse
-        self._choose(order=order, reverse=again)
-
     def _select(self, problem: int) -> None:
         if problem != self._problem:
             self._problem = problem
             self._again.set()
         self._show_answer()
-
-    def action_weigh(self) -> None:
-        snapshot = self.snapshot
-        if snapshot is None or not snapshot.problems or isinstance(self.screen, ModalScreen):
-            return
-        problem = snapshot.problems[min(self._problem, len(snapshot.problems) - 1)]
-        if len(problem.objectives) < 2:
-            self.notify(f"{clean(problem.name)} has one objective, so no weights", markup=False)
-            return
-        self.push_screen(WeightsScreen(problem, self._weights, self.palette), self._weigh)
-
-    def _weigh(self, weights: dict[str, float] | None) -> None:
-        if weights is not None:
-            self._weights = weights
-            if self.snapshot is not None and not weights:
-                self.snapshot = replace(self.snapshot, weighted=None)
-            self._again.set()
-        self.refresh_all()
 
     def action_help(self) -> None:
         if not any(isinstance(screen, HelpScreen) for screen in self.screen_stack):
@@ -568,15 +474,6 @@ class ScreenApp(App[int]):
             ]
             self.copy_to_clipboard("\n".join([*arms, *(verdict.text for verdict in self.snapshot.verdict)]) + "\n")
             self.notify("copied the standings")
-
-    def action_picture(self) -> None:
-        """Write the screen as an SVG file in the current directory."""
-        if self.snapshot is not None:
-            file = re.sub(r"[^\w.-]+", "-", self.snapshot.name) + ".svg"
-            try:
-                self.deliver_screenshot(file, str(Path.cwd()))
-            except OSError as error:
-                self.notify(f"cannot write {file}: {error.strerror or error}", severity="error", markup=False)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The commands of the palette: those of the keys."""
@@ -602,17 +499,3 @@ async def run_screen(app: ScreenApp) -> int:
     if app.failure is not None:
         raise app.failure
     return code or app.return_code or 0
-
-
-def save_svg(snapshot: Snapshot, now: float) -> str:
-    """An SVG of the screen of 100 columns and 44 rows, colours and marks as on a terminal."""
-
-    async def saved() -> str:
-        app = ScreenApp(snapshot=snapshot, now=lambda: now)
-        async with app.run_test(size=(100, 44)) as pilot:
-            await pilot.pause()
-            app.refresh_all()
-            await pilot.pause()
-            return app.export_screenshot(title=f"evo watch {snapshot.name}", simplify=True)
-
-    return asyncio.run(saved())

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import numpy as np
 from rich.console import Group, RenderableType
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, share_text
-from evo.progress.rows import best_title, change_of, common_prefix, curve_title, mean_best, solved_cell
-from evo.progress.snapshot import ArmSnapshot, ImprovementLine, Snapshot, error_name
+from evo.progress.rows import NONE, arm_rows, arm_weights, change_of, common_prefix, curve_title
+from evo.progress.snapshot import ImprovementLine, Snapshot, error_name
 from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
-from evo.tui.numbers import BARS, ago, count, rate, sparkcurve
+from evo.tui.numbers import ago, count
 from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import draw_plot
-from evo.tui.problems import ProblemTable, TableChoice, describe, legend
+from evo.tui.problems import ProblemTable, legend
 from evo.values import write_signed, write_value
 
-MOST_ISLANDS, MOST_IMPROVEMENTS, MOST_ERRORS = 12, 12, 12
+_MOST_IMPROVEMENTS, _MOST_ERRORS = 12, 12
 
 
 def _grid(width: int | None = None) -> Table:
@@ -75,72 +70,26 @@ def _progress(snapshot: Snapshot, width: int, palette: Palette) -> Text:
     return text.append("─" * (bar - full), palette.muted).append(words)
 
 
-@dataclass(frozen=True)
-class _Column:
-    title: str
-    text: Callable[[ArmSnapshot], str]
-    weight: int  # the lightest are left out first if there is no room
-    style: Style = Style()
-
-
 def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     """A line for each arm below a line of titles."""
-    targets, several = snapshot.has_targets, len(snapshot.arms) > 1
-    columns = [
-        _Column("solved", lambda arm: solved_cell(arm).text, 9, STRONG) if targets else None,
-        _Column("rate [95%]", _rate, 8) if targets else None,
-        _Column(best_title(snapshot), lambda arm: mean_best(snapshot, arm).text, 7, Style() if targets else STRONG),
-        _Column("iterations", lambda arm: f"{arm.groups:,}/{arm.planned:,}", 2) if several else None,
-        _Column("ans/s", lambda arm: rate(arm.rate("answers")), 6),
-        _Column("tok/s", lambda arm: rate(arm.rate("tokens")), 5),
-        _Column("busy", lambda arm: "-" if arm.policy_busy is None else f"{min(1.0, arm.policy_busy):.0%}", 5),
-        _Column("queue", lambda arm: count(arm.waiting("scoring_queue")), 4),
-        _Column("errors", _errors, 4),
-        _Column("answers", lambda arm: count(arm.totals.answers), 1),
-        _Column("tokens", lambda arm: count(arm.totals.tokens), 1),
-        _Column("runs", _runs, 3) if len(snapshot.runs) > 1 else None,
-    ]
-    kept = [c for c in columns if c is not None and any(c.text(arm) not in ("-", "") for arm in snapshot.arms)]
+    rows = arm_rows(snapshot, "screen")
+    texts = {title: [f"{row[title].text} {row[title].note}".rstrip() for row in rows] for title in rows[0]}
+    weights = dict(zip(texts, arm_weights(), strict=True))
+    kept = [title for title, cells in texts.items() if any(text != NONE for text in cells)]
     names = max(6, min(max(width_of(clean(arm.name)) for arm in snapshot.arms), 12 if width < 100 else 24)) + 2
-
-    def needed() -> int:
-        sizes = (max(width_of(c.title), *(width_of(c.text(arm)) for arm in snapshot.arms)) + 2 for c in kept)
-        return names + sum(sizes)
-
-    while len(kept) > 1 and needed() > width:
-        lightest = min(column.weight for column in kept)
-        del kept[max(at for at, column in enumerate(kept) if column.weight == lightest)]
+    while len(kept) > 1 and names + sum(max(map(width_of, (title, *texts[title]))) + 2 for title in kept) > width:
+        kept.remove(min(reversed(kept), key=weights.__getitem__))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=palette.muted)
-    table.add_column("  arm" if several else "  run", no_wrap=True)
-    for column in kept:
-        table.add_column(column.title, justify="right", no_wrap=True, style=column.style)
+    table.add_column("  arm" if len(snapshot.arms) > 1 else "  run", no_wrap=True)
+    for at, title in enumerate(kept):
+        table.add_column(title, justify="right", no_wrap=True, style=Style() if at else STRONG)
     for number, arm in enumerate(snapshot.arms):
         name = Text(f"{palette.mark(number)} {shorten(arm.name, names - 2)}", palette.arm(number))
-        table.add_row(name, *(Text(column.text(arm)) for column in kept))
+        table.add_row(name, *(Text(texts[title][number]) for title in kept))
     return table
 
 
-def _rate(arm: ArmSnapshot) -> str:
-    """The curve's end, with its band; "-" before it: the searches so far are at different iterations."""
-    if arm.curve is None or not np.isfinite(arm.curve.mean[-1]) or arm.groups < arm.planned:
-        return "-"
-    mean, low, high = (float(values[-1]) for values in (arm.curve.mean, arm.curve.low, arm.curve.high))
-    band = f" [{100 * low:.0f}, {100 * high:.0f}]" if np.isfinite([low, high]).all() else ""
-    return f"{mean:.0%}{band}"
-
-
-def _errors(arm: ArmSnapshot) -> str:
-    totals = arm.totals
-    return count(totals.errors.total()) if totals.errors or totals.answers else "-"
-
-
-def _runs(arm: ArmSnapshot) -> str:
-    """1 running, 2 done."""
-    order = ("failed", "interrupted", "running", "waiting", "done")
-    return ", ".join(f"{arm.statuses[status]} {status}" for status in order if arm.statuses.get(status))
-
-
-def verdict(snapshot: Snapshot, palette: Palette, most: int | None = None) -> Text:
+def verdict_lines(snapshot: Snapshot, palette: Palette, most: int | None = None) -> Text:
     """A line for each pair of arms, the shown differences first; empty for a single arm. most: lines at most"""
     if snapshot.reference is None:
         return Text()
@@ -169,16 +118,9 @@ def curves_title(snapshot: Snapshot) -> str:
     return "solve rate" if snapshot.has_targets else curve_title(snapshot)
 
 
-def panels(snapshot: Snapshot, problem: int, width: int, now: float, palette: Palette) -> RenderableType:
-    """The smaller panels, one below the other: those that have something to show. problem: the selected one"""
+def panels(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
+    """The smaller panels, one below the other: those that have something to show."""
     made: list[tuple[str, RenderableType]] = []
-    if snapshot.problems and any(arm.population is not None for arm in snapshot.arms):
-        name = snapshot.problems[min(problem, len(snapshot.problems) - 1)].name
-        made.append((f"population of {shorten(name, 30)}", population(snapshot, palette)))
-    if any(arm.operators for arm in snapshot.arms):
-        made.append(("better than the parent", operators(snapshot, width, palette)))
-    if any(arm.training is not None for arm in snapshot.arms):
-        made.append(("training", training(snapshot, width, palette)))
     if snapshot.errors or snapshot.faults:
         made.append(("errors", errors(snapshot, palette)))
     made.append(("last improvements", improvements(snapshot, width, now, palette)))
@@ -193,64 +135,6 @@ def _name(snapshot: Snapshot, number: int, palette: Palette, width: int = 16) ->
     return Text(f"{palette.mark(number)} {shorten(snapshot.arms[number].name, width)}", palette.arm(number))
 
 
-def population(snapshot: Snapshot, palette: Palette) -> Table:
-    """The archives of the selected problem: a bar for each island, filled cells, diversity."""
-    table = _grid()
-    moved = any(arm.totals.migrations for arm in snapshot.arms)
-    for title in ("arm", "islands", "cells", "archive L1", *["migrations"] * moved):
-        right = title in ("cells", "archive L1", "migrations")
-        table.add_column(Text(title, palette.muted), justify="right" if right else "left", no_wrap=True)
-    most = max((max(arm.population.cells) for arm in snapshot.arms if arm.population is not None), default=1.0)
-    for number, arm in enumerate(snapshot.arms):
-        one = arm.population
-        bars, cells, diversity = "", "-", "-"
-        if one is not None:
-            bars = "".join(BARS[min(7, int(7.99 * n / max(most, 1e-9)))] for n in one.cells[:MOST_ISLANDS])
-            cells, diversity = f"{sum(one.cells):.1f}".removesuffix(".0"), f"{one.diversity:.2f}"
-        migrations = [count(arm.totals.migrations)] * moved
-        table.add_row(_name(snapshot, number, palette), Text(bars, palette.muted), cells, diversity, *migrations)
-    return table
-
-
-def operators(snapshot: Snapshot, width: int, palette: Palette) -> Table:
-    """A line for each operator below one of titles, without empty columns; pooled over problems and seeds."""
-    rows = [(number, operator) for number, arm in enumerate(snapshot.arms) for operator in arm.operators]
-    known = [name for name in SHOWN_RATES if any(name in operator.shares for _, operator in rows)]
-    levels = [place for place, name in enumerate(SHOWN_RATES) if RATE_TITLES[name].startswith("<") and name in known]
-    rates = [name for place, name in enumerate(SHOWN_RATES) if name in known or place < max(levels, default=0)]
-    while len(rates) > 1 and sum(max(width_of(RATE_TITLES[name]), 5) + 1 for name in rates) + 14 > width:
-        rates.pop()
-    table = _grid()
-    table.add_column(Text("operator", palette.muted), no_wrap=True, overflow="ellipsis")
-    for title in map(RATE_TITLES.__getitem__, rates):
-        table.add_column(Text(title, palette.muted), justify="right", no_wrap=True)
-    for number, operator in rows:
-        arm, _, policy = operator.label.partition(": ")
-        label = policy.partition(":")[2] or policy or arm
-        name = Text(f"{palette.mark(number)} {shorten(label, max(8, min(24, width // 3)))}", palette.arm(number))
-        table.add_row(name, *(Text(share_text(operator.shares.get(one))) for one in rates))
-    return table
-
-
-def training(snapshot: Snapshot, width: int, palette: Palette) -> Table:
-    """Each trained arm: its step and newest version, and a curve of every metric."""
-    table = _grid()
-    for number, arm in enumerate(snapshot.arms):
-        if arm.training is None:
-            continue
-        curve = arm.training
-        table.add_row(
-            _name(snapshot, number, palette),
-            f"step {curve.steps[-1]:,}",
-            Text(shorten(curve.version, 30), palette.muted),
-        )
-        for metric, values in curve.metrics.items():
-            known = [value for value in values if value == value]
-            spark = sparkcurve(values, min(40, max(8, width - 34)), min(known), max(known))
-            table.add_row(Text(f"  {metric}", palette.muted), f"{known[-1]:.4g}", Text(spark, palette.arm(number)))
-    return table
-
-
 def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
     """The last rises of a best fitness: the problem, both values, and the components that improved over the parent."""
     if not snapshot.improvements:
@@ -258,7 +142,7 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
     numbers = {arm.name: number for number, arm in enumerate(snapshot.arms)}
     prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
     rows: list[dict[str, Text]] = []
-    for line in snapshot.improvements[:MOST_IMPROVEMENTS]:
+    for line in snapshot.improvements[:_MOST_IMPROVEMENTS]:
         problem, number = snapshot.problems[line.problem], numbers[line.arm]
         row = {"ago": Text(ago(now - line.created), palette.muted)}
         if len(numbers) > 1:
@@ -299,7 +183,7 @@ def errors(snapshot: Snapshot, palette: Palette) -> RenderableType:
     table.add_column(Text("kind", palette.muted), no_wrap=True, overflow="ellipsis")
     for number in range(len(snapshot.arms)):
         table.add_column(Text(palette.mark(number), palette.arm(number)), justify="right")
-    for kind, _ in snapshot.errors.most_common(MOST_ERRORS):
+    for kind, _ in snapshot.errors.most_common(_MOST_ERRORS):
         counts = [arm.totals.errors.get(kind, 0) for arm in snapshot.arms]
         name = shorten(error_name(kind), 34)
         table.add_row(name, *(Text(count(n) if n else "·", palette.warn if n else palette.muted) for n in counts))
@@ -314,19 +198,19 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
     """The whole screen as one picture, for a pipe or a page."""
     table = ProblemTable()
     parts: list[RenderableType] = [head(snapshot, width, now, palette), arms(snapshot, width, palette)]
-    parts += [verdict(snapshot, palette)] * (snapshot.reference is not None)
+    parts += [verdict_lines(snapshot, palette)] * (snapshot.reference is not None)
     parts += [
         Text(curves_title(snapshot) + " ", STRONG),
         curves(snapshot, width, max(8, min(16, height // 3)), palette),
     ]
     if snapshot.problems:
-        rows = table.rows(snapshot, TableChoice())
+        rows = table.rows(snapshot)
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for title in table.columns(snapshot, width, palette):
             drawn.add_column(title, no_wrap=True)
         for row in rows:
             drawn.add_row(*table.row(snapshot, row, width, palette))
-        parts += [Text(f"problems {describe(TableChoice(), snapshot, len(rows))}", STRONG), drawn]
+        parts += [Text("problems", STRONG), drawn]
         parts.append(Text(legend(snapshot), palette.muted, overflow="ellipsis", no_wrap=True))
     parts += [draw_best(snapshot, palette)] * (snapshot.detail is not None)
-    return Group(*parts, Text(""), panels(snapshot, 0, width, now, palette))
+    return Group(*parts, Text(""), panels(snapshot, width, now, palette))

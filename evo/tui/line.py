@@ -29,7 +29,7 @@ def width_of(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-def fit(text: str, width: int) -> str:
+def cut_to(text: str, width: int) -> str:
     """The text in at most that many cells, its end cut off if it is longer."""
     if width_of(text) <= width:
         return text
@@ -42,7 +42,7 @@ def shorten(text: str, width: int) -> str:
     if width_of(text) <= width:
         return text
     if width < 5:
-        return fit(text, width)
+        return cut_to(text, width)
     tail = (width - 1) // 2
     end = text[-tail:]
     while width_of(end) > tail:

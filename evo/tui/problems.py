@@ -3,9 +3,6 @@ won, lost or level against the reference, and a curve of its best fitness."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import numpy as np
 from rich.style import Style
 from rich.text import Text
@@ -14,35 +11,12 @@ from evo.comparison.results import Results, Standings, mean_known, standings
 from evo.progress.rows import NONE, against_cell, common_prefix, outcome_cell, target_cell
 from evo.progress.snapshot import Snapshot
 from evo.tui.line import clean, shorten, width_of
-from evo.tui.numbers import sparkcurve
 from evo.tui.palette import STRONG, Palette
+from evo.tui.plot import sparkcurve
 from problems.objectives import fitness_objective
 
-NAME, WON = -1, -2
-"""Orders of the table, in addition to those by an arm, which are the arms' numbers."""
 OUTCOME, GAP, MOST_BAR, LEAST_BAR = 9, 12, 24, 5
 MOST_CURVES = 2_000
-
-
-@dataclass(frozen=True)
-class TableChoice:
-    """Which problems the table shows, and in what order.
-
-    search: a part of the name, in any case
-    order: None for the original order; NAME; WON by how often the arms are ahead of the reference; else by an arm's
-        outcome
-    """
-
-    search: str = ""
-    unsolved: bool = False
-    differing: bool = False
-    order: int | None = None
-    reverse: bool = False
-
-    @property
-    def narrow(self) -> bool:
-        """Whether some problems may be left out."""
-        return bool(self.search or self.unsolved or self.differing)
 
 
 class ProblemTable:
@@ -61,9 +35,10 @@ class ProblemTable:
             self._made, self._of = standings(results, reference, len(snapshot.problems)), results
         return self._made
 
-    def rows(self, snapshot: Snapshot, choice: TableChoice) -> list[int]:
-        """Numbers of the problems shown, in order."""
-        return select(snapshot, self.standing(snapshot), choice)
+    def rows(self, snapshot: Snapshot, search: str = "") -> list[int]:
+        """Numbers of the problems whose names have this part, in any case."""
+        wanted = search.casefold()
+        return [row for row, problem in enumerate(snapshot.problems) if wanted in problem.name.casefold()]
 
     def columns(self, snapshot: Snapshot, width: int, palette: Palette) -> list[Text]:
         """The titles: the problem's, and for each arm its outcome, its gap to the reference, and a curve if there is
@@ -167,56 +142,9 @@ def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:
     return low, max(high, direction * target) if isinstance(target, float) else high
 
 
-def describe(choice: TableChoice, snapshot: Snapshot, shown: int) -> str:
-    """The filters and the order in a few words; "" for neither."""
-    parts = [f"{shown:,} of {len(snapshot.problems):,}"] if choice.narrow else []
-    parts += [f"/{choice.search}"] if choice.search else []
-    parts += ["unsolved"] if choice.unsolved else []
-    parts += ["differing"] if choice.differing else []
-    if choice.order is not None or choice.reverse:
-        named = {None: "number", NAME: "name", WON: "won"} | {n: arm.name for n, arm in enumerate(snapshot.arms)}
-        parts.append(f"by {named.get(choice.order, 'number')}" + (" reversed" if choice.reverse else ""))
-    return clean(" · ".join(parts))
-
-
 def legend(snapshot: Snapshot) -> str:
     """What the cells mean."""
     solved = "@N solved after N iterations, else " if snapshot.has_targets else ""
     against = f" · against {shorten(snapshot.reference, 16)}" if snapshot.reference else ""
     lower = any(fitness_objective(problem.metrics).lower for problem in snapshot.problems)
     return f"{solved}the best value so far{', ↓ lower is better' * lower}{against}"
-
-
-def select(snapshot: Snapshot, standing: Standings, choice: TableChoice) -> list[int]:
-    """Numbers of problems, in the order to be shown."""
-    names = [problem.name for problem in snapshot.problems]
-    rows = np.ones(len(names), dtype=bool)
-    if choice.unsolved:
-        rows &= standing.unsolved
-    if choice.differing:
-        rows &= standing.differing
-    wanted = choice.search.casefold()
-    kept = [row for row in np.flatnonzero(rows).tolist() if wanted in names[row].casefold()]
-    if choice.order == NAME:
-        kept.sort(key=lambda row: natural(names[row]))
-    elif choice.order == WON:
-        ahead = np.nan_to_num(standing.sign, nan=0.0).sum(axis=0)
-        kept.sort(key=lambda row: -ahead[row])
-    elif choice.order is not None and choice.order < len(snapshot.arms):
-        kept.sort(key=lambda row: _outcome_order(snapshot, standing, choice.order or 0, row))
-    return kept[::-1] if choice.reverse else kept
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """A key by which maze:hard/9 comes before maze:hard/10."""
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
-
-
-def _outcome_order(snapshot: Snapshot, standing: Standings, arm: int, row: int) -> tuple[float, float, float]:
-    """Solved by most seeds first, of those the soonest, and the unsolved by the best value, the best first."""
-    share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
-    return (
-        -share if share > 0 else 0.0,
-        float(standing.took[arm, row]) if share > 0 else 0.0,
-        np.inf if best != best else best if fitness_objective(snapshot.problems[row].metrics).lower else -best,
-    )

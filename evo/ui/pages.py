@@ -1,180 +1,133 @@
-"""The content of each page of `evo ui`, from the database: the name of a template, and its values."""
+"""The pages of `evo ui`: the list of runs, and the page of a run or a comparison as `evo report` writes it.
+
+A page that may change has a script that asks the server for its version, and loads the page again when it is another.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import threading
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote
 
-from evo.comparison.arms import gather
-from evo.errors import BadInput
-from evo.progress.answer import find_candidate, read_answers, statement_of
-from evo.progress.rows import NONE, Cell, Row, mean_trend, run_row, searches_that_count
-from evo.report.page import build_training_page
-from evo.report.plots import sparkline
-from evo.report.tables import candidates_table, make_table, run_path
-from evo.search.status import format_time
-from evo.ui.databases import RunDatabase
-from islands.browse import (
-    MOST_COUNTED,
-    CandidateFilter,
-    browse,
-    count_browsed,
-    misread_rollouts,
-    neighbours,
-    offspring,
-)
-from islands.errors import DatabaseUnavailable, UnknownRun
-from islands.runs import RunOverview, by_comparison, read_totals
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
+
+from evo.progress.model import Progress
+from evo.progress.rows import run_row
+from evo.report.page import build_page, content_policy, environment
+from evo.report.tables import make_table
+from islands.errors import NoRuns
+from islands.names import format_db_option, hide_password
+from islands.runs import RunOverview, by_comparison, overview, run_states
 from islands.store import Store
-from islands.types import OF_ROLLOUTS, sum_totals
-from problems.entry_points import find_entry_points, load_entry_point
-from problems.objectives import value_of
 
-ROWS, MOST_RUNS = 50, 1_000
-"""Candidates on one page, and runs of the list at most."""
-TEXT_CHARS = 60_000
-"""Characters of one text on a page; a link saves the whole text as a file."""
-ANCESTORS, OFFSPRING, MISREAD = 300, 50, 50
+_FRESH_SECONDS = 1.0
+"""Requests within this time share a reading of the database, so that many tabs cost as much as one."""
+_COST_SHARE = 0.05
+"""Of one core, which building a page may take while its run goes on."""
+_PAGES_KEPT = 8
+_MOST_RUNS = 1_000
+"""Of the list; older ones are left out."""
 
 
 @dataclass(frozen=True)
-class UiPage:
-    """A page. live: whether its content may still change."""
+class BuiltPage:
+    """A page as it is sent. version: a digest of its content; rows: the state of the runs that it was built from; due:
+    when they may be read again, on the monotonic clock"""
 
-    template: str
-    values: Mapping[str, Any]
-    live: bool = False
-
-
-def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
-    """The row of a run with a link, a box to tick, and how its mean best value rose, sorted by its gain."""
-    row, trend = run_row(name, lines), mean_trend(searches_that_count(lines))
-    drawn = Cell(NONE) if trend is None else Cell(sparkline(trend), sort=abs(float(trend[-1] - trend[0])))
-    linked = replace(row["run"], link=run_path(name), tick=name)
-    shown = ("problem", "state", "iterations", "solved", "best")
-    rest = ("tokens", "cost", "started", "policy")
-    return {"run": linked, **{title: row[title] for title in shown}, "trend": drawn, **{t: row[t] for t in rest}}
+    body: bytes
+    version: str
+    rows: object = None
+    due: float = 0.0
 
 
-def list_runs(database: RunDatabase) -> UiPage:
-    """The runs, running ones and new ones first; without any, commands to start from."""
-    by_name: dict[str, list[RunOverview]] = {}
-    rows, fault = list[Row](), ""
-    try:
-        by_name = by_comparison(database.overview())
-        newest = list(by_name.items())[:MOST_RUNS]
-        rows += [_run_row(name, lines) for name, lines in newest]
-    except DatabaseUnavailable as error:
-        fault = str(error)
-    rows.sort(key=lambda row: "running" not in row["state"].text)
-    caption = "Runs" if len(by_name) <= MOST_RUNS else f"The newest {MOST_RUNS:,} of {len(by_name):,} runs"
-    table = make_table("runs", caption, rows)
-    values = {
-        "database": database.name,
-        "runs": None if table is None else replace(table, filterable=True),
-        "fault": fault,
-        "trainings": [
-            (one.folder, one.standing, one.title, one.gain, format_time(one.updated)) for one in database.trainings()
-        ],
-        "listings": [  # what plug-ins keep in this folder, as `evo fit` its fits
-            (name, *load_entry_point(point, name)()) for name, point in find_entry_points("evo.listings").items()
-        ],
-    }
-    return UiPage("runs.html.jinja", values, live=True)
+class RunPages:
+    """The pages of one database, which is opened for each reading: it may be away, or be another file, at any time.
+    Methods may be called from any thread."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._reading = threading.Lock()  # pages are built one at a time
+        self._pages: dict[str, BuiltPage] = {}
+
+    def page(self, name: str = "") -> BuiltPage:
+        """The page of a run or a comparison, "": the list of runs; as it is now, or was a few seconds ago. Raises
+        UnknownRun, DatabaseUnavailable."""
+        with self._reading:
+            known = self._pages.pop(name, None)
+            if known is None or time.monotonic() >= known.due:
+                known = self._read(name, known)
+            self._pages[name] = known  # at the end: the first is the one that was asked for longest ago
+            while len(self._pages) > _PAGES_KEPT:
+                del self._pages[next(iter(self._pages))]
+        return known
+
+    def _read(self, name: str, known: BuiltPage | None) -> BuiltPage:
+        began = time.thread_time()
+        try:
+            with Store.open(self.address, read_only=True) as store, store.read():
+                rows: object = run_states(store, name) if name else store.runs()
+                if known is None or known.rows != rows:
+                    known = self._run(store, name) if name else self._list(overview(store))
+        except NoRuns:
+            if name:
+                raise
+            known, rows = self._list([]), None
+        pause = max(_FRESH_SECONDS, (time.thread_time() - began) / _COST_SHARE)
+        return replace(known, rows=rows, due=time.monotonic() + pause)
+
+    def _run(self, store: Store, name: str) -> BuiltPage:
+        """As `evo report` builds it, but without scoring anything on held-out cases."""
+        page = build_page(Progress.open(store, name))
+        state = page.snapshot.state(time.time())[0]
+        return render_page("run.html.jinja", live=not page.snapshot.ended, page=page, state=state)
+
+    def _list(self, lines: list[RunOverview]) -> BuiltPage:
+        """The rows of `evo runs`, the newest first; without any, commands to start from."""
+        listed = list(by_comparison(lines).items())
+        rows = [run_row(name, runs) for name, runs in listed[:_MOST_RUNS]]
+        rows = [{**row, "run": replace(row["run"], link=run_path(row["run"].text))} for row in rows]
+        caption = "Runs" if len(listed) <= _MOST_RUNS else f"The newest {_MOST_RUNS:,} of {len(listed):,} runs"
+        table = make_table("runs", caption, rows)
+        named, suffix = hide_password(self.address).removeprefix("sqlite:///"), format_db_option(self.address)
+        values = {
+            "database": named,
+            "suffix": suffix,
+            "runs": None if table is None else replace(table, filterable=True),
+        }
+        return render_page("runs.html.jinja", live=True, **values)
 
 
-def show_training(database: RunDatabase, folder: str) -> UiPage:
-    """The page of a training that the list has. Raises UnknownRun for any other folder."""
-    for one in database.trainings():
-        if one.folder == folder:
-            return UiPage("training.html.jinja", build_training_page(one), live=one.state == "running")
-    raise UnknownRun(f"there is no training in {folder}")
+def run_path(name: str) -> str:
+    """The address of the page of a run or a comparison."""
+    return f"/run/{quote(name, safe='')}"
 
 
-def show_runs(database: RunDatabase, *names: str) -> UiPage:
-    """A run or a comparison, or several of the same problems on the same charts: the page of evo.report. Raises
-    UnknownRun, BadInput."""
-    if not names:
-        raise BadInput("tick two runs of the same problem in the list")
-    page = database.page(names, run_path(*names) if len(names) == 1 else "")
-    values = {"page": page, "state": page.snapshot.state(time.time())[0]}
-    return UiPage("page.html.jinja", values, live=not page.snapshot.ended)
+def render_page(template: str, *, live: bool = False, **values: Any) -> BuiltPage:
+    """live: whether the page watches for another version of itself"""
+    values |= {"policy": content_policy(live_script() if live else ""), "live": live}
+    text = _environment().get_template(template).render(**values)
+    version = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
+    if live:  # the first: texts before it, as the title, are escaped
+        text = text.replace("<body>", f'<body data-version="{version}">', 1)
+    return BuiltPage(text.encode("utf-8", "replace"), version)
 
 
-def list_candidates(database: RunDatabase, name: str, query: Mapping[str, str]) -> UiPage:
-    """A page of candidates by filters. Raises UnknownRun, BadInput."""
-    store = database.store()
-    with store.read():
-        return _list_candidates(store, name, query)
+@cache
+def live_script() -> str:
+    return (files("evo.ui") / "templates" / "live.js").read_text(encoding="utf-8")
 
 
-def _list_candidates(store: Store, name: str, query: Mapping[str, str]) -> UiPage:
-    comparison = gather(store, name)
-    chosen = {key: query.get(key, "") for key in ("show", "kind", "problem", "sort")}
-    picked = CandidateFilter(
-        runs=[run.id for run in comparison.runs],
-        problem=_whole(chosen["problem"], "problem"),
-        failed={"failed": True, "valid": False}.get(chosen["show"]),
-        kind=chosen["kind"],
-        by_fitness=chosen["sort"] == "fitness",
-    )
-    count = count_browsed(store, picked)
-    pages = max(1, -(-count // ROWS))
-    page = min(pages, max(1, _whole(query.get("page", ""), "page") or 1))
-    path = f"{run_path(name, 'candidates')}?{urlencode({key: value for key, value in chosen.items() if value})}&page="
-    problems = {record.index: record for record in store.problems(comparison.runs[0].id)}
-    with store.read() as connection:
-        errors = sum_totals(read_totals(connection, picked.runs).values()).errors
-    misread = misread_rollouts(store, picked.runs, MISREAD) if chosen["show"] == "failed" else []
-    shown = browse(store, picked, (page - 1) * ROWS, ROWS)
-    values = {
-        "name": name,
-        "count": f"more than {MOST_COUNTED:,}" if count > MOST_COUNTED else f"{count:,}",
-        "candidates": candidates_table(comparison, problems, shown, lambda id: run_path(name, "candidate", id)),
-        "kinds": [(kind, kind) for kind in sorted(set(errors) - set(OF_ROLLOUTS))],
-        "problems": [(index, problem.name) for index, problem in problems.items()],
-        "misread": [(one, problems[one.problem].name) for one in misread],
-        "chosen": chosen,
-        "page": page,
-        "pages": pages,
-        "path": path,
-    }
-    return UiPage("candidates.html.jinja", values)
-
-
-def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPage:
-    """One candidate with its prompt, answer, scores, feedback, difference to its parent and lineage. Raises
-    UnknownRun."""
-    store = database.store()
-    with store.read():
-        run, found = find_candidate(store, name, candidate_id)
-        problem = found.problem
-        stored = read_answers(store, {candidate_id: problem}, lineage=ANCESTORS, room=TEXT_CHARS)[candidate_id]
-        children, around = (
-            offspring(store, candidate_id, problem.id, OFFSPRING),
-            neighbours(store, candidate_id, problem.id),
-        )
-    values = {
-        "name": name,
-        "run": run,
-        "found": found,
-        "stored": stored,
-        "stated": statement_of(problem, stored.candidate.text),
-        "offspring": [
-            (one.id, None if one.failed else value_of(problem.metrics, one.fitness, one.values)) for one in children
-        ],
-        "around": around,
-        "written": format_time(found.created),
-    }
-    return UiPage("candidate.html.jinja", values)
-
-
-def _whole(text: str, what: str) -> int | None:
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise BadInput(f"{what}: {text[:40]!r} is not a number of at most 9 digits")
-    return int(text)
+@cache
+def _environment() -> Environment:
+    """The templates of the report's page, and those that extend them here."""
+    report = environment()
+    assert isinstance(report.loader, BaseLoader)
+    made = report.overlay(loader=ChoiceLoader([report.loader, PackageLoader("evo.ui")]))
+    made.globals = {**report.globals, "live_script": Markup(live_script())}
+    return made

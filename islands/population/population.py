@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from islands import history
-from islands.history import CandidateReader
+from islands.groups import CandidateReader, seeds, stored_groups
 from islands.population import selection
 from islands.population.archipelago import Archipelago
-from islands.population.archive import cell_name
 from islands.population.config import PopulationConfig
+from islands.population.island import cell_name
 from islands.population.sums import sum_group
 from islands.store import Store, Transaction
 from islands.types import NOTHING_SHOWN, Candidate, GroupSums, Placement, ProblemRecord, Selection
@@ -26,9 +24,8 @@ from problems.types import ScoredAnswer, ScoredGroup
 class Population:
     """Candidates, islands and archive of one problem of a run.
 
-    Memory holds only numbers; texts come from the database by id. Methods may be called from any thread; they take
-    turns. All randomness comes from the generator passed to `select`, so equal calls give equal states, on every
-    database.
+    Memory holds only numbers; texts come from the database by id. For one thread at a time. All randomness comes from
+    the generator passed to `select`, so equal calls give equal states, on every database.
 
     plateau: the most groups in a row that brought no new best candidate
     sums: of the group that was added last
@@ -37,12 +34,9 @@ class Population:
     call raises RuntimeError; make a new Population and call `advance(None)`.
     """
 
-    def __init__(
-        self, store: Store, problem: ProblemRecord, config: PopulationConfig, answer_format: str | None = None
-    ) -> None:
+    def __init__(self, store: Store, problem: ProblemRecord, config: PopulationConfig) -> None:
         """Empty until `seed` or `advance`. Raises ValueError for a feature dimension that names no objective."""
         self.problem = problem
-        self.answer_format = answer_format or problem.answer_format
         self.sequence = -1
         self.plateau = self._unimproved = 0
         self.sums: GroupSums
@@ -51,7 +45,6 @@ class Population:
         self._writer = GroupWriter(store, problem)
         self._archipelago = Archipelago(config, problem.objectives, problem.dimensions)
         self.config = self._archipelago.config
-        self._lock = threading.RLock()
         self._ahead = False
         self._joined: Transaction | None = None
         self._seeds = 0
@@ -67,68 +60,63 @@ class Population:
         A repeat of a stored answer is linked, not stored again; it joins the island only if it wins a cell there and is
         not a member. Sequences must rise. Raises ScorerFault for a number of rewards or a feature that does not fit.
         """
-        with self._lock:
-            self._join(tx)
-            self._check_place(group)
-            self.check(group)
-            generation = self._archipelago.generation_after(group.parent)
-            answers = group.all_answers()
-            fresh = list(
-                {a.identity: a for a in reversed(answers) if self._archipelago.known(a.identity) is None}.values()
-            )
-            fresh.reverse()
-            measures = self._archipelago.measure(fresh)
-            self._group, ids = self._writer.write_group(tx, group, fresh, measures, generation, self._archipelago.id_of)
-            self.sequence = group.sequence
-            for answer, measured, id in zip(fresh, measures, ids, strict=True):
-                self._remember(id, answer, measured, generation, group.island, group.parent)
-            stored, born = [self._archipelago.id_of(a.identity) for a in answers], set(ids)
-            best = self._archipelago.best
-            improved = self._archipelago.add_group(group.island, group.parent, stored, born)
-            self._count_plateau(best)
-            placements = []
-            for id, is_best in zip(stored, improved, strict=True):
-                placements.append(Placement(id, is_best, id in born))
-                born.discard(id)
-            parent = None if group.parent is None else self.candidate(group.parent)
-            rise = self._write_best(tx, any(improved))
-            self.sums = sum_group(self.problem, group, parent, placements, rise)
-            self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
-            return placements
+        self._join(tx)
+        self._check_place(group)
+        self.check(group)
+        generation = self._archipelago.generation_after(group.parent)
+        answers = group.all_answers()
+        fresh = list({a.identity: a for a in reversed(answers) if self._archipelago.known(a.identity) is None}.values())
+        fresh.reverse()
+        measures = self._archipelago.measure(fresh)
+        self._group, ids = self._writer.write_group(tx, group, fresh, measures, generation, self._archipelago.id_of)
+        self.sequence = group.sequence
+        for answer, measured, id in zip(fresh, measures, ids, strict=True):
+            self._remember(id, answer, measured, generation, group.island, group.parent)
+        stored, born = [self._archipelago.id_of(a.identity) for a in answers], set(ids)
+        best = self._archipelago.best
+        improved = self._archipelago.add_group(group.island, group.parent, stored, born)
+        self._count_plateau(best)
+        placements = []
+        for id, is_best in zip(stored, improved, strict=True):
+            placements.append(Placement(id, is_best, id in born))
+            born.discard(id)
+        parent = None if group.parent is None else self.candidate(group.parent)
+        rise = self._write_best(tx, any(improved))
+        self.sums = sum_group(self.problem, group, parent, placements, rise)
+        self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
+        return placements
 
     def seed(self, answer: ScoredAnswer, tx: Transaction) -> Placement:
         """Store an answer that the search starts from: generation 0, no rollout, a member of every island. One that is
         stored already does nothing. Raises RuntimeError once groups are stored, ScorerFault as `add` does."""
-        with self._lock:
-            self._join(tx)
-            if self.sequence >= 0:
-                raise RuntimeError(f"{self.problem.name}: a seed comes before the first group")
-            known = self._archipelago.known(answer.identity)
-            if known is not None:
-                return Placement(known, False, False)
-            self._check([answer.score])
-            measures = self._archipelago.measure([answer])
-            (id,) = self._writer.write_candidates(tx, [answer], measures, None, -1, 0, 0, None)
-            self._remember(id, answer, measures[0], 0, 0, None)
-            self._seeds += 1
-            improved = self._archipelago.seed(id)
-            self._write_best(tx, improved)
-            return Placement(id, improved, True)
+        self._join(tx)
+        if self.sequence >= 0:
+            raise RuntimeError(f"{self.problem.name}: a seed comes before the first group")
+        known = self._archipelago.known(answer.identity)
+        if known is not None:
+            return Placement(known, False, False)
+        self._check([answer.score])
+        measures = self._archipelago.measure([answer])
+        (id,) = self._writer.write_candidates(tx, [answer], measures, None, -1, 0, 0, None)
+        self._remember(id, answer, measures[0], 0, 0, None)
+        self._seeds += 1
+        improved = self._archipelago.seed(id)
+        self._write_best(tx, improved)
+        return Placement(id, improved, True)
 
     def migrate_if_due(self, tx: Transaction) -> int:
         """Migrate once the busiest island is migration_interval generations past the last time; copies made. Belongs
         in the transaction of the group that made it due."""
-        with self._lock:
-            self._join(tx)
-            moves = self._archipelago.planned_moves()
-            if moves is None:
-                return 0
-            generation = max(island.generation for island in self._archipelago.islands)
-            self._writer.write_migration(tx, self.sequence, generation, moves)
-            self._archipelago.migrate(moves)
-            if self._group is not None and (cells := self._changed_cells()):
-                self._writer.add_cells(tx, self._group, cells)
-            return len(moves)
+        self._join(tx)
+        moves = self._archipelago.planned_moves()
+        if moves is None:
+            return 0
+        generation = max(island.generation for island in self._archipelago.islands)
+        self._writer.write_migration(tx, self.sequence, generation, moves)
+        self._archipelago.migrate(moves)
+        if self._group is not None and (cells := self._changed_cells()):
+            self._writer.add_cells(tx, self._group, cells)
+        return len(moves)
 
     # -- resuming
 
@@ -136,28 +124,27 @@ class Population:
         """Replay the stored groups up to and including that sequence (None: all), from where the last call stopped.
         The state is then the one right after that group was stored: equal generators make equal selections. -1
         replays only the seeds."""
-        with self._lock:
-            self._require_current()
-            references: list[int] = []
-            if not self._seeds:
-                for row in history.seeds(self._store, self.problem.id):
-                    self._seeds += 1
-                    self._replay(row, references)
-                    self._archipelago.seed(row.id)
-            for group in history.stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
-                for row in group.born.values():
-                    self._replay(row, references)
-                self.sequence = group.sequence
-                best = self._archipelago.best
-                self._archipelago.add_group(group.island, group.parent, group.answers, set(group.born))
-                self._count_plateau(best)
-                if group.moves is not None:
-                    self._archipelago.migrate(group.moves)
-            if references:
-                for candidate in self._reader.fetch(references):
-                    self._archipelago.space.add_reference(candidate.text)
-            if self.sequence >= 0:  # those of seeds are stored with the first group
-                self._archipelago.changed_cells()
+        self._require_current()
+        references: list[int] = []
+        if not self._seeds:
+            for row in seeds(self._store, self.problem.id):
+                self._seeds += 1
+                self._replay(row, references)
+                self._archipelago.seed(row.id)
+        for group in stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
+            for row in group.born.values():
+                self._replay(row, references)
+            self.sequence = group.sequence
+            best = self._archipelago.best
+            self._archipelago.add_group(group.island, group.parent, group.answers, set(group.born))
+            self._count_plateau(best)
+            if group.moves is not None:
+                self._archipelago.migrate(group.moves)
+        if references:
+            for candidate in self._reader.fetch(references):
+                self._archipelago.space.add_reference(candidate.text)
+        if self.sequence >= 0:  # those of seeds are stored with the first group
+            self._archipelago.changed_cells()
 
     def _replay(self, row: Any, references: list[int]) -> None:
         valid = row.error is None
@@ -179,63 +166,52 @@ class Population:
     def select(self, island: int, rng: np.random.Generator) -> Selection:
         """Choose a parent and its inspirations for a prompt of that island, with one query for the texts that are
         not cached. An empty island borrows from a random inhabited one. Changes only the cache."""
-        with self._lock:
-            self._require_current()
-            self._check_island(island)
-            parent, inspirations, best = selection.choose(self._archipelago, island, rng)
-            if parent is None:
-                return NOTHING_SHOWN
-            ids = self._archipelago.columns.ids
-            wanted = list(dict.fromkeys([parent, *inspirations, *best]))
-            records = dict(zip(wanted, self._reader.fetch([ids[o] for o in wanted]), strict=True))
-            return Selection(records[parent], tuple(records[o] for o in inspirations), tuple(records[o] for o in best))
+        self._require_current()
+        self._check_island(island)
+        parent, inspirations, best = selection.choose(self._archipelago, island, rng)
+        if parent is None:
+            return NOTHING_SHOWN
+        ids = self._archipelago.columns.ids
+        wanted = list(dict.fromkeys([parent, *inspirations, *best]))
+        records = dict(zip(wanted, self._reader.fetch([ids[o] for o in wanted]), strict=True))
+        return Selection(records[parent], tuple(records[o] for o in inspirations), tuple(records[o] for o in best))
 
     def known(self, identity: bytes) -> int | None:
         """The stored candidate with that identity."""
-        with self._lock:
-            return self._archipelago.known(identity)
+        return self._archipelago.known(identity)
 
     def candidate(self, candidate_id: int) -> Candidate:
         """A candidate by id. Raises KeyError."""
-        with self._lock:
-            return self._reader.fetch([candidate_id])[0]
+        return self._reader.fetch([candidate_id])[0]
 
     @property
     def first(self) -> Candidate:
         """The seed answer. Raises IndexError before it is stored."""
-        with self._lock:
-            return self.candidate(self._archipelago.columns.ids[0])
+        return self.candidate(self._archipelago.columns.ids[0])
 
     def is_seed(self, candidate_id: int) -> bool:
         """Whether the search started from this candidate. Raises KeyError."""
-        with self._lock:
-            return self._archipelago.columns.ordinal(candidate_id) < self._seeds
-
-    def score_of(self, candidate_id: int) -> Score:
-        """The Score that a candidate was stored with. Raises KeyError."""
-        return self.candidate(candidate_id).score
+        return self._archipelago.columns.ordinal(candidate_id) < self._seeds
 
     @property
     def best(self) -> tuple[int, float, tuple[float, ...]] | None:
         """(candidate id, fitness, rewards) of the fittest candidate ever stored, failed ones counting only while there
         is no other; None before the first."""
-        with self._lock:
-            ordinal, columns = self._archipelago.best, self._archipelago.columns
-            if ordinal is None:
-                return None
-            return columns.ids[ordinal], columns.fitness[ordinal], columns.rewards(ordinal)
+        ordinal, columns = self._archipelago.best, self._archipelago.columns
+        if ordinal is None:
+            return None
+        return columns.ids[ordinal], columns.fitness[ordinal], columns.rewards(ordinal)
 
     @property
     def earned(self) -> bool:
         """Whether an answer is better than all valid ones that the search started from; where it started from none,
         whether one has another score than a failed answer."""
-        with self._lock:
-            best, columns = self._archipelago.best, self._archipelago.columns
-            if best is None or not columns.valid[best]:
-                return False
-            if any(columns.valid[: self._seeds]):
-                return best >= self._seeds  # the older of equals is the best
-            return bool(columns.successful)
+        best, columns = self._archipelago.best, self._archipelago.columns
+        if best is None or not columns.valid[best]:
+            return False
+        if any(columns.valid[: self._seeds]):
+            return best >= self._seeds  # the older of equals is the best
+        return bool(columns.successful)
 
     @property
     def size(self) -> int:
@@ -244,18 +220,16 @@ class Population:
 
     def cells(self, island: int) -> dict[str, int]:
         """Occupied cells of an island -> candidate id."""
-        with self._lock:
-            self._check_island(island)
-            ids = self._archipelago.columns.ids
-            occupied = self._archipelago.islands[island].archive.cells
-            return {cell_name(cell): ids[ordinal] for cell, ordinal in sorted(occupied.items())}
+        self._check_island(island)
+        ids = self._archipelago.columns.ids
+        occupied = self._archipelago.islands[island].archive.cells
+        return {cell_name(cell): ids[ordinal] for cell, ordinal in sorted(occupied.items())}
 
     def members(self, island: int) -> list[int]:
         """Candidate ids on an island, fittest first."""
-        with self._lock:
-            self._check_island(island)
-            ids = self._archipelago.columns.ids
-            return [ids[ordinal] for ordinal in self._archipelago.islands[island].falling()]
+        self._check_island(island)
+        ids = self._archipelago.columns.ids
+        return [ids[ordinal] for ordinal in self._archipelago.islands[island].falling()]
 
     def _require_current(self) -> None:
         if self._ahead:
@@ -270,10 +244,9 @@ class Population:
             tx.on_end(lambda: self._end(True), lambda: self._end(False))
 
     def _end(self, committed: bool) -> None:
-        with self._lock:
-            self._joined = None
-            self._ahead = not committed
-            self._reader.unpin(committed)
+        self._joined = None
+        self._ahead = not committed
+        self._reader.unpin(committed)
 
     def _check(self, scores: Sequence[Score]) -> None:
         for score in scores:

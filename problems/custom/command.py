@@ -26,21 +26,114 @@ EVOLVE-BLOCKs may change completely; in a file with them, only their contents (p
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from problems.address import did_you_mean
 from problems.contract import BadAddress, Score, ScorerFault
-from problems.custom.program_files import FilesProblem, header_of, join_files
-from problems.custom.scorer_problem import DECLARED, OPTIONS, SHIMS, checked_options
+from problems.custom.scorer_problem import DECLARED, OPTIONS, SHIMS, ScorerProblem, checked_options
 from problems.fingerprint import files_at, files_fingerprint, files_named_by
-from problems.openevolve.evolve_block import language_of, regions
+from problems.openevolve.evolve_block import NotSpliceable, language_of, regions, splice_answer
+from problems.python_syntax import strip_fence
 from problems.rows import read_yaml
 from problems.sandbox.contract import EvaluatorSpec
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
+
+_HEADER = re.compile(r"(?m)^[^\w\n=]*=== file: (\S+) ===[^\w\n]*$")
+_MARK = "=== file: "
+_HASH = (".py", ".sh", ".r", ".rb", ".pl", ".jl", ".yaml", ".yml", ".toml", ".mk", "")
+
+
+def file_header(path: str) -> str:
+    """The line that begins a file."""
+    comment = "#" if PurePosixPath(path).suffix.lower() in _HASH else "//"
+    return f"{comment} {_MARK}{path} ==="
+
+
+def join_files(files: Mapping[str, str]) -> str:
+    """One text; a single file is just its text."""
+    if len(files) == 1:
+        return next(iter(files.values()))
+    return "\n".join(f"{file_header(path)}\n{text.rstrip()}\n" for path, text in files.items())
+
+
+def split_files(answer: str, originals: Mapping[str, str], language: str) -> dict[str, str]:
+    """Every file of `originals` with the answer's changes; files that it does not name stay as they are.
+
+    language: of code fences. Raises NotSpliceable, with the right form, for an answer that does not fit into them.
+    """
+    if len(originals) == 1:
+        ((path, original),) = originals.items()
+        return {path: splice_answer(original, answer, language)}
+    text = answer.replace("\r\n", "\n").replace("\r", "\n")
+    fenced = strip_fence(text, language, wanted=_MARK)
+    text = fenced if _HEADER.search(fenced) else text  # else each file may be in a separate fence
+    headers = list(_HEADER.finditer(text))
+    if not headers:
+        raise NotSpliceable(
+            f"the answer names no file; begin each with a line such as {file_header(next(iter(originals)))}"
+        )
+    changed = dict(originals)
+    for at, header in enumerate(headers):
+        path = header[1]
+        if path not in originals:
+            raise NotSpliceable(f"the answer names {path}, which is no file of the program; {', '.join(originals)} are")
+        end = headers[at + 1].start() if at + 1 < len(headers) else len(text)
+        try:
+            changed[path] = splice_answer(originals[path], text[header.end() : end], language)
+        except NotSpliceable as reason:
+            raise NotSpliceable(f"{path}: {reason}") from None
+    return changed
+
+
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+
+
+class FilesProblem(ScorerProblem):
+    """A scorer of a program. Subclasses set, before the rest is made:
+
+    originals: the texts of its files by their paths; language: of code fences
+    """
+
+    originals: Mapping[str, str]
+    language: str
+
+    def _split(self, answer: str) -> dict[str, str]:
+        return split_files(answer, self.originals, self.language)
+
+    def canonical(self, answer: str) -> str:
+        """All files of the program with the answer's contents (problems.openevolve.evolve_block.splice); an answer that
+        fits into none stays as it is, out of its code fence, for `score` to fail."""
+        try:
+            return join_files(self._split(answer))
+        except NotSpliceable:
+            return strip_fence(answer, self.language)
+
+    def files_of(self, answer: str) -> dict[str, str]:
+        """All files of the program, with the answer's contents as far as it fits into them."""
+        if len(self.originals) == 1:
+            return dict.fromkeys(self.originals, answer)
+        try:
+            return self._split(answer)
+        except NotSpliceable:
+            return dict(self.originals)
+
+    def answer_of(self, files: Mapping[str, str]) -> str:
+        """The files as one text; one that is missing stays as the program has it."""
+        return join_files({name: files.get(name, original) for name, original in self.originals.items()})
+
+    def _refusal(self, answer: str) -> str:
+        try:
+            self._split(answer)
+        except NotSpliceable as reason:
+            return str(reason)
+        unwritable = _UNWRITABLE.search(answer)
+        return "the program holds a null character or half a character, which no source file can" if unwritable else ""
+
 
 FILE = "problem.yaml"
 _KEYS = ("command", "files", *(key for key in DECLARED if key not in ("seed_answer", "answer_format")), *OPTIONS)
@@ -82,7 +175,7 @@ class CommandProblem(FilesProblem):
         marked = [name for name, text in self.originals.items() if (split := regions(text)) and split.blocks]
         form = [f"The program is {', '.join(self.originals)} ({self.language})."]
         if len(self.originals) > 1:
-            first = header_of(next(iter(self.originals)))
+            first = file_header(next(iter(self.originals)))
             form.append(f"An answer begins each file that it changes with a line like `{first}`; the others stay.")
         if marked:
             form.append(f"In {', '.join(marked)} only what stands between EVOLVE-BLOCK-START and -END may change.")

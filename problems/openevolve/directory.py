@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import BadAddress, Problem, Score, ScorerFault
-from problems.custom.program_files import FilesProblem
+from problems.custom.command import FilesProblem
 from problems.custom.scorer_problem import (
     MISSING,
     OPTIONS,

@@ -61,6 +61,15 @@ def regions(text: str) -> Regions | None:
     return Regions(tuple(fixed), tuple(blocks))
 
 
+def open_lines(text: str) -> tuple[int, int]:
+    """The lines that may change, (first, end): all of them, or those of the first block."""
+    markers, lines = list(_markers(text)), text.count("\n") + 1
+    first = next((number for number, opens in markers if opens), None)
+    if first is None:
+        return 0, lines
+    return first + 1, next((number for number, opens in markers if number > first and not opens), lines)
+
+
 def odd_marker(text: str) -> str:
     """The first marker that does not match, in words; "" if all do."""
     opened = 0

@@ -2,7 +2,7 @@
 was expected, which the parent decides on plain values that hostile code produced.
 
 Two kinds of case:
-- a call: the sandbox evaluates one expression beside the answer, the parent compares what came back. Almost every
+- a call: the sandbox evaluates one expression in the answer's process, the parent compares what came back. Almost every
   published test has this form, `assert f(x) == literal`.
 - standard input: the answer runs as a program on one input, the parent compares what it printed.
 The process that holds the answer holds no expected output.
@@ -106,21 +106,13 @@ def public_examples(cases: Sequence[Case], most: int = 2) -> list[str]:
 
 
 def source_of(value: Any) -> str:
-    """A plain value as a Python expression: as `repr`, at any depth. Infinities, nan and the empty set, which have no
-    literal, become calls."""
+    """A value of JSON as a Python expression: as `repr`, but infinities and nan, which have no literal, are calls."""
     if type(value) is int and value.bit_length() > 14_000:
         return hex(value)  # which has no limit on its digits
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
-    if isinstance(value, complex):
-        return f"complex({source_of(value.real)}, {source_of(value.imag)})"
     if isinstance(value, list):
         return f"[{', '.join(map(source_of, value))}]"
-    if isinstance(value, tuple):
-        return f"({', '.join(map(source_of, value))}{',' if len(value) == 1 else ''})"
-    if isinstance(value, set | frozenset):
-        inner = ", ".join(sorted(map(source_of, value)))  # sorted: one set, one text
-        return f"{type(value).__name__}([{inner}])"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{source_of(key)}: {source_of(item)}" for key, item in value.items()) + "}"
     return repr(value)

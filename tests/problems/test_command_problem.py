@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evo.testing import ProblemContract
-from problems import BadAddress, ScorerFault, resolve
-from problems.custom.program_files import header_of, join_files, split_files
+from problems import ScorerFault, resolve
+from problems.custom.command import file_header, join_files, split_files
 from problems.openevolve.evolve_block import NotSpliceable
 from problems.sandbox import isolation
 from problems.sandbox.pool import Sandbox
@@ -149,24 +149,6 @@ def test_a_command_sees_its_folder_but_writes_in_its_own(tmp_path):
     assert (folder / "src" / "a.txt").read_text() == "4"
 
 
-@pytest.mark.parametrize(
-    ("yaml", "says"),
-    [
-        ("command: 'true'\n", "files"),
-        ("command: ''\nfiles: a\n", "command"),
-        ("command: 'true'\nfiles: ../a\n", "below the folder"),
-        ("command: 'true'\nfiles: missing.txt\n", "cannot read"),
-        ("command: 'true'\nfiles: a\ntimeuot: 3\n", "unknown key timeuot"),
-        ("command: 'true'\nfiles: a\ntimeout: soon\n", "timeout"),
-        ("command: [\n", "is no YAML"),
-    ],
-)
-def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, yaml, says):
-    with pytest.raises(BadAddress, match=says) as refused:
-        resolve(write(tmp_path / "p", yaml, a="1"))
-    assert "\n" not in str(refused.value)
-
-
 def test_a_fingerprint_changes_with_what_the_command_can_use(tmp_path):
     folder = write(tmp_path / "p", "command: sh score.sh\nfiles: a.txt\n", a_DOT_txt="1", score_DOT_sh="cat a.txt\n")
     before = resolve(folder)[0].fingerprint()
@@ -182,7 +164,7 @@ FILES = {"a.py": BLOCK, "lib/b.c": "int x;\n"}
 
 def test_files_come_back_from_their_own_text():
     assert split_files(join_files(FILES), FILES, "python") == FILES
-    assert header_of("lib/b.c").startswith("//") and header_of("a.py").startswith("#")
+    assert file_header("lib/b.c").startswith("//") and file_header("a.py").startswith("#")
 
 
 @pytest.mark.parametrize(

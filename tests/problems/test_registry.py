@@ -74,30 +74,6 @@ def test_entry_points(install):
         resolve("installed")
 
 
-@pytest.mark.parametrize(
-    ("address", "says"),
-    [
-        ("maze:tset", "maze:test"),
-        *((f"maze:test/{index}", "maze:t") for index in ("100", "x", "-1", "")),
-        ("maze:", "maze:t"),
-        ("programs:shiped", "did you mean programs:shipped"),
-        ("programs:easy/x", "the last index is 9"),
-        ("programs:nowhere.jsonl", "no such file"),
-        ("programs:nowhere.jsonl/3", "no such file"),
-        ("maze-test", "did you mean maze:test"),
-        ("/no/such/path", "there is no problem"),
-        ("a\0b", "there is no problem"),
-        ("x" * 5000, "there is no problem"),
-        ("", "there is no problem"),
-    ],
-)
-def test_a_wrong_address_says_what_would_work_in_one_line(address, says, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadAddress, match=says) as caught:
-        resolve(address)
-    assert "\n" not in str(caught.value)
-
-
 def test_files_that_are_no_problems(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "tasks.jsonl").write_text("{}")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
 from problems import BadAddress, Problem, Score, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem
-from problems.maze.board import DIAMOND, EMPTY, END, GOLD, JADE, LAVA, PAPER, PEARL, START, WALL, ZONES, Maze, simulate
-from problems.maze.optimum import best_route, optimum
-from problems.maze.problem import TOLERANCE, MazeProblem
+from problems.maze.optimum import best_route
 from problems.maze.sets import problem_set
 from problems.objectives import Objective, describe_directions, fitness_objective, value_of
 from problems.registry import shared_sandbox
@@ -91,35 +87,6 @@ def test_a_problem_refuses_weights_that_are_none_of_its_own(weights, says):
 
 
 # -- mazes -------------------------------------------------------------------------------------------------------------
-
-
-def small_maze(seed: int, large: bool) -> Maze:
-    rng = random.Random(seed)
-    tiles = rng.choices([EMPTY, WALL, GOLD, DIAMOND, LAVA, *([JADE, PEARL] if large else [])], k=9)
-    start, end = rng.sample(range(9), 2)
-    tiles[start], tiles[end] = START, END
-    return Maze("".join(tiles), rng.randint(2, 7), 3, ZONES if large else PAPER)
-
-
-@pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("seed", range(16))
-def test_the_optimum_of_a_maze_under_weights_is_that_of_all_its_walks(seed, large):
-    maze = small_maze(seed, large)
-    numbers = [random.Random(seed).randint(0, 4) for _ in maze.rules.objectives]
-    numbers[seed % len(numbers)] += 1
-    problem = MazeProblem("m", maze, optimum(maze)).weighted(dict(zip(maze.rules.objectives, numbers, strict=True)))
-    walks = ["".join(moves) for moves in product("UDLR", repeat=maze.budget)]
-    earned = {
-        moves: sum(n * r for n, r in zip(numbers, simulate(maze, moves).rewards, strict=True)) / sum(numbers)
-        for moves in walks
-    }
-    assert problem.target == pytest.approx(max(earned.values()) - TOLERANCE, abs=1e-12)
-    best = max(earned, key=earned.__getitem__)
-    assert problem.score(best).fitness == pytest.approx(earned[best]) and problem.score(best).fitness >= problem.target
-    if earned[best]:
-        route = best_route(maze, order_weights(maze.rules.objectives, problem.user_weights, "m"))
-        assert problem.score(route).fitness >= problem.target
-        assert problem.known_answers(0)[0] == route
 
 
 def test_the_statement_of_a_maze_names_the_weights():

@@ -50,15 +50,11 @@ BY_NAME = {
 }
 """Where `getattr` and `hasattr` may stand, and on what. Policies, problems and samplers declare what they can do."""
 NOT_RENAMED = """
-ANCESTORS APART Answer Answers AnyProblem Arm Array BATCH BUDGET BUDGETS BUILT_IN BUSY_SECONDS Bools CACHE_BYTES
-COLUMNS COSTS Candidate Cell ENTRY_POINTS FEW FILE FITNESS Finding Floats HUB_SECONDS INTERRUPTED Ints KINDS LONGEST
-Level MOST MOST_ANSWERS MOST_CHARACTERS Made NAMES NO_PROBLEM OPTIONS PAGE POLICY Place Problem Progress REMEDY
-Rollout Row SAME SHAPES SHOWN SIZES SUFFIXES Score T TEMPERATURE TIMES TOLERANCE TRAINED TRAINING TRIES WEIGHTINGS
-WEIGHTS WINDOW Weights apart as_dict attempt begin best candidates_table check check_database check_name check_policy
-check_request check_resources check_writable clip compare describe encode_prompt evaluate header_of judge load
-load_comparison load_policy make mutate neighbours number parse parse_address pass_at_k plain plan print_summary
-print_table read_programs read_yaml report resume run score score_of summarize train upgrade verdict verify
-write_weights
+ANCESTORS Answers Arm BUDGETS Bools COLUMNS COSTS Cell FILE Floats Ints LONGEST MOST_CHARACTERS Made NAMES NO_PROBLEM
+OPTIONS Problems Progress Rollouts Row SAME SHAPES SHOWN SUFFIXES Score T TIMES TRAINING WEIGHTS Weights apart
+as_dict attempt best candidates_table check_name check_request check_writable clip compare describe evaluate header_of
+judge load_comparison load_policy number parse parse_address print_summary print_table read_yaml report resume run
+score summarize train upgrade verdict
 """
 NAMED_TWICE = {
     **dict.fromkeys(("FAMILY", "fit", "generate"), "an object that an entry point names"),

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 from support.island_samples import group, small_config
 
+from evo.progress.front import AnswerFront, FrontAnswer
 from islands.comparisons import PlannedRun, plan, run_name
 from islands.population.population import Population
 from islands.store import Store
@@ -148,3 +149,11 @@ def _store_run(store: Store, run: int, problems: Sequence[StoredProblem]) -> Non
                     store.set_problem_status(record.id, "solved", solved_sequence=sequence, tx=tx)
                     solved.add(record.id)
             sequence += 1
+
+
+def best_under(front: AnswerFront, weights: Sequence[float], arm: int | None = None) -> FrontAnswer | None:
+    """The answer of a front with the largest weighted mean of rewards, of equals the first; None without an answer.
+    arm: whose answers, None for those of all"""
+    found = [one for one in front.answers if arm in (None, one.arm)]
+    means = [weighted_mean(one.stored.rewards, [weight / sum(weights) for weight in weights]) for one in found]
+    return next((one for one, mean in zip(found, means, strict=True) if mean >= max(means) - front.equal), None)

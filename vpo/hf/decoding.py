@@ -18,8 +18,7 @@ import numpy.typing as npt
 import torch
 
 from problems.contract import BadAddress
-from vpo.hf.cache import accepted, free_memory, leaving_order, state_bytes
-from vpo.hf.rows import SharedRows, compute_prompts
+from vpo.hf.cache import SharedRows, accepted, compute_prompts, free_memory, leaving_order, state_bytes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

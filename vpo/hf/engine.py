@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import leaving_order
-from vpo.hf.rows import SharedRows, compute_prompts
+from vpo.hf.cache import SharedRows, compute_prompts, leaving_order
 from vpo.hf.sampling import check_finite, draw, uniforms
 from vpo.policies.encoding import grammar_of, named_prompt_format
 

@@ -17,8 +17,8 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_SMALL = 20_000_000
-"""Parameters above which the arithmetic dominates the time."""
+SMALL_MODEL = 20_000_000
+"""Parameters above which the arithmetic dominates the time; with fewer rows are so cheap that calls should be large."""
 
 
 def llama_step(model: PreTrainedModel) -> LlamaStep | None:
@@ -39,7 +39,7 @@ def llama_step(model: PreTrainedModel) -> LlamaStep | None:
         config.num_key_value_heads != config.num_attention_heads
         or config.rope_parameters["rope_type"] != "default"
         or config._attn_implementation != "sdpa"
-        or sum(parameter.numel() for parameter in model.parameters()) > _SMALL
+        or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL
     ):
         return None
     return LlamaStep(model)

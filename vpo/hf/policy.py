@@ -19,6 +19,7 @@ from problems.types import Prompt, Rollout
 from vpo.hf.cache import free_memory, leave_cudnn_attention
 from vpo.hf.decoding import refusal, try_decoding
 from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, sample_rows
+from vpo.hf.llama_step import SMALL_MODEL
 from vpo.hf.sampling import mask_forbidden
 from vpo.languages.contract import DIALECT_KEY
 from vpo.policies.address import PolicyAddress, PolicySettings
@@ -37,9 +38,6 @@ from vpo.policies.encoding import (
     tokenize_prompt,
 )
 from vpo.policies.prompt_formats import CHAT
-
-_SMALL = 20_000_000
-"""Below this many parameters rows are so cheap that calls should be large."""
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -73,18 +71,18 @@ class TransformersPolicy(Policy):
         self.max_tokens = max_tokens
         self.prompt_format = read_prompt_format(model.config, version)
         self.parameters = sum(parameter.numel() for parameter in model.parameters())
-        self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
+        self.batch = batch or (64 if self.parameters < SMALL_MODEL or model.device.type == "cuda" else 16)
         self.context = context_of(model.config)
         self.stops = end_tokens(model.generation_config, tokenizer)
         recommended = own_temperature(model.generation_config)
         self.traits = PolicyTraits(logprobs=True, weights="model", temperature=recommended)
-        if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
+        if threads is None and self.parameters < SMALL_MODEL and model.device.type == "cpu":
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
         self._decoding = try_decoding(model)
         # on a GPU memory alone decides
-        self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < _SMALL else 256
+        self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < SMALL_MODEL else 256
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
         """One list per prompt of `rollouts` Rollouts, in order.

@@ -189,10 +189,9 @@ def parse_addresses(text: str) -> tuple[PolicyAddress, ...]:
 
 
 def split_policies(text: str) -> list[str]:
-    """At the commas between policies, which those in braces are not. A comma before a URL stays, so that the address
-    itself refuses a second one."""
+    """At the commas between policies, which those in braces are not."""
     parts, depth = [""], 0
-    for piece in re.split(r"([{}]|,(?!\s*https?://))", text):
+    for piece in re.split(r"([{},])", text):
         depth += (piece == "{") - (piece == "}")
         if piece == "," and depth <= 0:
             parts.append("")

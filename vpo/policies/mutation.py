@@ -25,6 +25,7 @@ import re
 import string
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from problems.openevolve.evolve_block import open_lines
 from problems.python_syntax import parse_python
 
 _TRIES = 8
@@ -43,8 +44,6 @@ _KEY = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ROWS = re.compile(r"[\s,;\[\](){}]*")
 _WORD = re.compile(r"\w+")
 _SIGNATURE = re.compile(r"def[ \t]+\w+\([^()]*\)")
-_BLOCK_START = re.compile(r"^[^\n\w]*EVOLVE-BLOCK-START")
-_BLOCK_END = re.compile(r"^[^\n\w]*EVOLVE-BLOCK-END")
 _SIGN = re.compile(rb"\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%<>@&|^]|\b(?:and|or)\b")
 _KEPT = (ast.Return, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _ARITHMETIC: tuple[str, ...] = ("+", "-", "*", "/", "//", "%")
@@ -217,15 +216,6 @@ def mutate_program(parent: str, task: str, rng: random.Random) -> str:
         if rng.random() < 0.6:
             break
     return text
-
-
-def open_lines(text: str) -> tuple[int, int]:
-    """The lines that may change: all of them, or those of the first EVOLVE-BLOCK if there is one."""
-    lines = text.split("\n")
-    first = next((i for i, line in enumerate(lines) if _BLOCK_START.match(line)), None)
-    if first is None:
-        return 0, len(lines)
-    return first + 1, next((i for i in range(first, len(lines)) if _BLOCK_END.match(lines[i])), len(lines))
 
 
 def _edited(text: str, task: str, rng: random.Random) -> str:

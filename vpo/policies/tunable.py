@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable
 from statistics import NormalDist
 
-from vpo.policies.mutation import find_constants, open_lines
+from problems.openevolve.evolve_block import open_lines
+from vpo.policies.mutation import find_constants
 
 FIRST_STEP, FIRST_OF_WHOLE, CHANGES = 0.3, 0.01, 0.1
 """The first steps, as shares of a number, and the chance that a whole number changes in an answer, if there are few."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from problems.openevolve.evolve_block import open_lines
 from problems.python_syntax import parse_python
-from vpo.policies.mutation import open_lines
 
 PRELUDE = """\
 class _Everything(float):

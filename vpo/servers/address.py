@@ -141,11 +141,6 @@ class Endpoint:
 def split_model(address: PolicyAddress) -> tuple[str, str]:
     """(model, URL) of MODEL@URL; "" for the URL where it names none. Raises BadAddress."""
     name, form = address.model, f"{address.kind}:MODEL@URL"
-    if re.search(r"[,|]\s*https?://", name):
-        raise BadAddress(
-            f"policy {address.plain!r} names several URLs; name one: vLLM's own --data-parallel-size or a proxy "
-            "spreads the load over several"
-        )
     match = _ADDRESS.fullmatch(name)
     if match is None or any(character.isspace() for character in name):
         example = f"{address.kind}:qwen@http://host:8000"

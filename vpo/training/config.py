@@ -121,7 +121,6 @@ class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
     precision: Precision = Field(
         "auto", description="The precision of products; auto: bf16 if the processor is fast in it."
     )
-    gradient_checkpointing: bool = Field(False, description="Recompute activations: less memory, more time.")
 
     @property
     def has_reference(self) -> bool:

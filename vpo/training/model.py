@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import get_scheduler
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from problems.contract import BadAddress
 from vpo.hf.cache import leave_cudnn_attention
@@ -92,8 +91,8 @@ def set_adapter_weights(model: PreTrainedModel, weights: Mapping[str, torch.Tens
 
 
 def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedModel:
-    """The model as a trainer takes it: with its adapter, or in float32; its activations recomputed where asked for.
-    Raises BadAddress if its weights are quantised."""
+    """The model as a trainer takes it: with its adapter, or in float32. Raises BadAddress if its weights are
+    quantised."""
     if getattr(model, "is_quantized", False):  # small steps vanish in them, and no adapter can be merged into them
         raise BadAddress(f"policy {model.name_or_path}: its weights are quantised; train the model they were made from")
     leave_cudnn_attention()
@@ -102,8 +101,6 @@ def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedMod
     elif next(model.parameters()).dtype != torch.float32:
         model.float()  # AdamW's small steps vanish in 16 bits; bf16 comes from autocast
     model.eval()  # without dropout: the ratio compares two passes through one function
-    if config.gradient_checkpointing:
-        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
     return model
 
 
@@ -156,30 +153,15 @@ kernel. Prompts of 140 tokens with four answers of 20 to 40: a step of SmolLM2-1
 of 740 with four of up to 139, 9 million scores: the same."""
 
 
-def _training_attention(model: PreTrainedModel, config: TrainConfig, packed: Packed | None) -> str | None:
-    """The implementation to train with: on a CPU "eager" for few tokens, else None, which keeps the model's own."""
-    if model.device.type != "cpu" or packed is None or config.gradient_checkpointing:
-        return None
-    heads = getattr(model.config.get_text_config(), "num_attention_heads", None)
-    return "eager" if heads is not None and packed.scores * heads <= _FEW_SCORES else None
-
-
 @contextlib.contextmanager
-def use_attention(model: PreTrainedModel, config: TrainConfig, packed: Packed | None = None) -> Iterator[None]:
-    """Switch the model's attention within the block, which must hold the backward pass too if activations are
-    recomputed: that pass runs layers again.
-
-    packed: the micro-batch; None chooses by the model alone
-    """
+def use_attention(model: PreTrainedModel, packed: Packed) -> Iterator[None]:
+    """Switch the model's attention within the block to what trains this micro-batch fastest: on a CPU "eager" for few
+    tokens, else the model's own."""
     usual = model.config._attn_implementation
-    # transformers recomputes a layer that is in training mode; its parts stay out of it, so that nothing drops out
-    layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
+    heads = getattr(model.config.get_text_config(), "num_attention_heads", None)
+    few = heads is not None and packed.scores * heads <= _FEW_SCORES
     try:
-        model.config._attn_implementation = _training_attention(model, config, packed) or usual
-        for layer in layers:
-            layer.training = config.gradient_checkpointing
+        model.config._attn_implementation = "eager" if few and model.device.type == "cpu" else usual
         yield
     finally:
         model.config._attn_implementation = usual
-        for layer in layers:
-            layer.training = False

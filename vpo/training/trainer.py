@@ -91,7 +91,7 @@ class PolicyTrainer:
         self.versions = [version]
         self.model = model = make_trainable(model, config)
         # on a CPU a shared prompt takes a half to a quarter of the time, on a GPU about half (bench/results/gpu.md)
-        self.shares = can_pad(model) and not config.gradient_checkpointing
+        self.shares = can_pad(model)
         self._reference = reference
         if config.has_reference and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model)  # no gradient: autocast keeps no cast of a weight that needs none
@@ -169,9 +169,8 @@ class PolicyTrainer:
             # autocast forgets its casts where its outermost region ends: so each weight is cast once an update
             with torch.autocast(self._device.type, torch.bfloat16, enabled=False):
                 for batch in micro_batches(groups, self._budget, shared=self.shares):
-                    with use_attention(self.model, self.config):
-                        total_loss, metrics = self._loss(batch, weight)
-                        total_loss.backward()
+                    total_loss, metrics = self._loss(batch, weight)
+                    total_loss.backward()
                     for name, value in {"loss": total_loss.detach(), **metrics}.items():
                         sums[name] = sums[name] + value
         except torch.OutOfMemoryError:
@@ -206,7 +205,7 @@ class PolicyTrainer:
     def _forward(self, model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed)
-        with use_attention(model, self.config, packed), autocast:
+        with use_attention(model, packed), autocast:
             return completion_logprobs(model, packed, shared=self.shares)[packed.mask]
 
     def weights(self) -> dict[str, torch.Tensor]:

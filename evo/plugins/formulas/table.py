@@ -1,6 +1,8 @@
 """Tables from CSV and Parquet files: columns of numbers, checked before a search, with notes of all that was changed.
 
-Every fault of a file is one line that says its place and what to do (BadTable).
+Three steps with a value between them: a file gives `TableCells`; by their commas and texts these are `TableColumns`
+with names and units; of these come the target, the variables and the rows, a `DataTable`. Every fault of a file is one
+line that says its place and what to do (BadTable).
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import csv
 import math
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas.evaluation import COLUMNS, TARGETS, Reals, check_size
-from evo.plugins.formulas.units import is_unit
 from evo.plugins.formulas.writing import plain_names
 from problems.address import did_you_mean, name_few
 from problems.contract import BadAddress
@@ -44,9 +45,8 @@ _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?(e[+-]?\d+)?", re.I)
 """A number in which commas may separate thousands."""
 _COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.I)
 _EUROPEAN = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+", re.I)
-_HEAD = re.compile(r"(?P<stem>.*?)\s*(?:\[(?P<named>.*)\]|\((?P<given>[^()]*)\))")
+_HEAD = re.compile(r"(?P<stem>.*?)\s*\[(?P<unit>.*)\]")
 """A name with its unit."""
-_Else = TypeVar("_Else")
 
 
 class BadTable(BadAddress):
@@ -100,170 +100,183 @@ def read_table(
     seed: of the rows that are drawn from more
     """
     is_parquet = path.suffix.lower() in (".parquet", ".pq")
-    file = _read_parquet(path) if is_parquet else _read_csv(path, header)
-    heads, names, notes = file.heads, file.names, file.notes
-    if len(file.places) < least:
-        raise BadTable(f"{path} has {len(file.places)} rows of data; at least {least} are needed")
+    found = read_columns(_read_parquet(path) if is_parquet else _read_csv(path, header))
+    if len(found.places) < least:
+        raise BadTable(f"{path} has {len(found.places)} rows of data; at least {least} are needed")
     if target is None:
-        raise BadTable(f"name the column to explain with --target; {path} has {name_few(heads, 12)}")
-    goal = range(len(names))[target] if isinstance(target, int) else file.place_of(target, " for the target")
-    weigh = [] if weights is None else [file.place_of(weights, " for --weights")]
-    for place, what in ((goal, "target"), *((place, "weights column") for place in weigh)):
-        if file.columns[place].is_text:
-            raise BadTable(f"{path}: the {what} {heads[place]!r} is text, such as {file.columns[place].text}")
-    given = [file.place_of(name, " for --columns") for name in columns]
-    chosen = [k for k in dict.fromkeys(given or range(len(names))) if k not in (goal, *weigh)]
-    chosen = file.keep_numbers(chosen, bool(given))
-    if not chosen:
-        raise BadTable(f"{path} has no usable column besides the target {heads[goal]!r}.{' '.join(['', *notes])}")
-    rows = file.complete_rows([*chosen, goal, *weigh], drop_missing)
+        raise BadTable(f"name the column to explain with --target; {path} has {name_few(found.labels, 12)}")
+    goal = found.columns[target] if isinstance(target, int) else found.find(target, " for the target")
+    weight = None if weights is None else found.find(weights, " for --weights")
+    taken = [goal] if weight is None else [goal, weight]
+    for column, what in zip(taken, ("target", "weights column"), strict=False):
+        if column.is_text:
+            raise BadTable(f"{path}: the {what} {column.label!r} is text, such as {column.text}")
+    given = [found.find(name, " for --columns") for name in columns]
+    variables = [column for column in (given or found.columns) if column not in taken]
+    variables = found.keep_numbers(list(dict.fromkeys(variables)), bool(given))
+    notes = found.notes
+    if not variables:
+        raise BadTable(f"{path} has no usable column besides the target {goal.label!r}.{' '.join(['', *notes])}")
+    rows = found.complete_rows([*variables, *taken], drop_missing)
     if len(rows) < least:
         raise BadTable(f"{path} has {len(rows)} complete rows; at least {least} are needed")
     if len(rows) > most:
         notes.append(f"Drew {most:,} of {len(rows):,} rows at random (seed {seed}).")
         rows = rows[np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))]
-    values = {k: file.columns[k].values[rows] for k in (*chosen, goal, *weigh)}
-    constant = [k for k in chosen if float(np.ptp(values[k])) == 0]
-    if float(np.ptp(values[goal])) == 0:
-        raise BadTable(f"{path}: the target {heads[goal]!r} is {values[goal][0]:g} in every row")
+    return _take_rows(found, variables, goal, weight, rows)
+
+
+def _take_rows(
+    found: TableColumns,
+    variables: Sequence[TableColumn],
+    goal: TableColumn,
+    weight: TableColumn | None,
+    rows: npt.NDArray[np.intp],
+) -> DataTable:
+    """These rows of the columns, without variables that are constant there."""
+    path, notes, y = found.path, found.notes, goal.values[rows]
+    if float(np.ptp(y)) == 0:
+        raise BadTable(f"{path}: the target {goal.label!r} is {y[0]:g} in every row")
+    constant = [column for column in variables if float(np.ptp(column.values[rows])) == 0]
     if constant:
-        notes.append(f"Left out {name_few([heads[k] for k in constant], 8)}: the same value in every row.")
-    chosen = [k for k in chosen if k not in constant]
-    if not chosen:
+        notes.append(f"Left out {name_few([column.label for column in constant], 8)}: the same value in every row.")
+    kept = [column for column in variables if column not in constant]
+    if not kept:
         raise BadTable(f"{path}: all columns besides the target have the same value in every row")
-    for k in (*chosen, goal):
+    for column in (*kept, goal):
         try:
-            check_size(values[k], heads[k], TARGETS if k == goal else COLUMNS)
+            check_size(column.values[rows], column.label, TARGETS if column is goal else COLUMNS)
         except ValueError as fault:
             raise BadTable(f"{path}: {fault}") from None
-    for k in weigh:
-        if not (values[k] >= 0).all() or not values[k].sum() > 0:
-            raise BadTable(f"{path}: the weights of {weights!r} must be at least 0, and not all 0")
-    renamed = [(heads[k], k) for k in (*chosen, goal) if names[k] != heads[k]]
+    weights = None if weight is None else weight.values[rows]
+    if weight is not None and weights is not None and not ((weights >= 0).all() and weights.sum() > 0):
+        raise BadTable(f"{path}: the weights of {weight.label!r} must be at least 0, and not all 0")
+    renamed = [column for column in (*kept, goal) if column.name != column.label]
     if renamed:
-        pairs = [f"{repr(head) if head else f'column {k + 1}'} to {names[k]}" for head, k in renamed]
+        pairs = [f"{repr(one.label) if one.label else f'column {one.place + 1}'} to {one.name}" for one in renamed]
         notes.append(f"Renamed {name_few(pairs, 8)}.")
     return DataTable(
-        tuple(names[k] for k in chosen),
-        names[goal],
-        {head: names[k] for k in (*chosen, goal) for head in (file.columns[k].head.strip(), heads[k])},
-        tuple(file.units[k] for k in (*chosen, goal)),
-        np.column_stack([values[k] for k in chosen]),
-        values[goal],
-        values[weigh[0]] if weigh else None,
-        len(file.places),
+        tuple(column.name for column in kept),
+        goal.name,
+        {head: column.name for column in (*kept, goal) for head in (column.head.strip(), column.label)},
+        tuple(column.unit for column in (*kept, goal)),
+        np.column_stack([column.values[rows] for column in kept]),
+        y,
+        weights,
+        len(found.places),
         tuple(notes),
     )
 
 
-@dataclass
-class _Column:
-    """A column of a file. texts: how many cells are neither numbers nor missing; text: the first of them, and where;
-    of_rows: whether it holds the names of rows, as its place in the file says"""
+# -- columns -----------------------------------------------------------------------------------------------------------
 
+
+@dataclass(eq=False)
+class TableColumn:
+    """A column of numbers, read from cells.
+
+    place: its index in the file; head: as the file has it; label: without what cannot be printed, and without the unit
+    if the rest is a name; name: as formulas write it
+    texts: how many cells are neither numbers nor missing; text: the first of them, and its place
+    names_rows: whether it holds the names of rows, as its place in the file says
+    """
+
+    place: int
     head: str
+    label: str
+    name: str
+    unit: str
     values: Reals
-    texts: int = 0
-    text: str = ""
-    of_rows: bool = False
-    odd: list[tuple[int, str]] = field(default_factory=list)  # cells that are not read yet, with their rows
+    texts: int
+    text: str
+    names_rows: bool
 
     @property
     def is_text(self) -> bool:
         return self.texts > _TEXT_SHARE * (int(np.isfinite(self.values).sum()) + self.texts)
 
 
-class _File:
-    """Columns with the names and units of their heads. place, places: for messages, what a row is called and where
-    each is; notes: as in DataTable"""
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a file. row: the word for a row in messages; places: of the rows; notes: as in DataTable"""
 
-    def __init__(
-        self, path: Path, columns: list[_Column], place: str, places: Sequence[int], notes: list[str] | None = None
-    ) -> None:
-        self.path, self.columns, self.place, self.places, self.notes = path, columns, place, places, notes or []
-        printable = ["".join(c if c.isprintable() else "?" for c in column.head.strip()) for column in columns]
-        split = [_HEAD.fullmatch(head) for head in printable]
-        stems = [match["stem"] if match else head for match, head in zip(split, printable, strict=True)]
-        self.heads, self.units = list(printable), [""] * len(printable)
-        for k, match in enumerate(split):
-            alone = stems.count(stems[k]) == 1
-            if match and (match["named"] is not None or alone and is_unit(match["given"])):
-                self.heads[k] = stems[k] if alone else printable[k]
-                self.units[k] = (match["named"] or match["given"] or "").strip()
-        try:
-            self.names = plain_names(self.heads)
-        except ValueError as fault:
-            raise BadTable(f"{path}: {fault}") from None
+    path: Path
+    columns: tuple[TableColumn, ...]
+    row: str
+    places: Sequence[int]
+    notes: list[str]
 
-    def place_of(self, name: str, what: str) -> int:
-        """Where a column is, by the file's name or the formula's."""
-        for known in (self.heads, [c.head for c in self.columns], self.names):
-            if name.strip() in known:
-                return known.index(name.strip())
-        shown = [head or plain for head, plain in zip(self.heads, self.names, strict=True)]
-        same = [known for known in shown if known.casefold() == name.strip().casefold()]
+    @property
+    def labels(self) -> list[str]:
+        return [column.label for column in self.columns]
+
+    def find(self, name: str, what: str) -> TableColumn:
+        """A column by the file's name or the formula's. what: it is for, in the message"""
+        name = name.strip()
+        for names in (self.labels, [column.head for column in self.columns], [column.name for column in self.columns]):
+            if name in names:
+                return self.columns[names.index(name)]
+        shown = [column.label or column.name for column in self.columns]
+        same = [known for known in shown if known.casefold() == name.casefold()]
         hint = (
             f"; did you mean {same[0]}?" if same else did_you_mean(name, shown) or f"; there is {name_few(shown, 12)}"
         )
         raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
 
-    def keep_numbers(self, places: Iterable[int], given: bool) -> list[int]:
+    def keep_numbers(self, columns: Sequence[TableColumn], given: bool) -> list[TableColumn]:
         """The columns of numbers, without those that name or number the rows. given: whether the user named them"""
-        kept, left_out = [], dict[int, str]()
-        rows = {} if given else self._name_rows(places)
-        for k in places:
-            column = self.columns[k]
+        left_out = dict[TableColumn, str]()
+        of_rows = {} if given else self._name_rows(columns)
+        for column in columns:
             if column.is_text and given:
-                raise BadTable(f"{self.path}: column {self.heads[k]!r} is text, such as {column.text}")
+                raise BadTable(f"{self.path}: column {column.label!r} is text, such as {column.text}")
             if column.is_text:
-                left_out[k] = f"text, such as {column.text}"
+                left_out[column] = f"text, such as {column.text}"
             elif not np.isfinite(column.values).any():
-                left_out[k] = "no values"
-            elif k in rows:
-                left_out[k] = rows[k]
-            else:
-                kept.append(k)
+                left_out[column] = "no values"
+            elif column in of_rows:
+                left_out[column] = of_rows[column]
         for reason in dict.fromkeys(left_out.values()):
-            named = [
-                self.heads[k] or f"column {k + 1} ({self.names[k]})" for k, why in left_out.items() if why == reason
-            ]
+            alike = [column for column, why in left_out.items() if why == reason]
+            named = [column.label or f"column {column.place + 1} ({column.name})" for column in alike]
             self.notes.append(f"Left out {name_few(named, 8)}: {reason}.")
-        return kept
+        return [column for column in columns if column not in left_out]
 
-    def _name_rows(self, places: Iterable[int]) -> dict[int, str]:
+    def _name_rows(self, columns: Sequence[TableColumn]) -> dict[TableColumn, str]:
         """The columns that name or number the rows, with why: those by place, a first column of different whole numbers
         under a head that programs give to row names, and one that counts the rows from 0 or 1. A head that may be a
         variable's (X, index, a name) is one if nothing else is."""
-        found, doubtful, others = dict[int, str](), dict[int, str](), False
-        for k in places:
-            values, head = self.columns[k].values, self.heads[k]
+        found, doubtful, others = dict[TableColumn, str](), dict[TableColumn, str](), False
+        for column in columns:
+            values, head = column.values, column.label
             whole = bool(np.isfinite(values).all() and (values == np.floor(values)).all())
             steps = whole and len(values) > 1 and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
             keep = "; name it in --columns to keep it"
-            named = k == 0 and whole and _ROW_NAMES.fullmatch(head) and len(np.unique(values)) == len(values)
-            if self.columns[k].of_rows or (named and not _VARIABLES.fullmatch(head)):
-                found[k] = f"it names the rows{keep}"
+            named = whole and column.place == 0 and _ROW_NAMES.fullmatch(head) and len(np.unique(values)) == len(values)
+            if column.names_rows or (named and not _VARIABLES.fullmatch(head)):
+                found[column] = f"it names the rows{keep}"
             elif named:
-                doubtful[k] = f"it names the rows{keep}"
-            elif steps and not self.units[k] and not _MEASURED.fullmatch(head):
-                doubtful[k] = f"it numbers the rows{keep}"
+                doubtful[column] = f"it names the rows{keep}"
+            elif steps and not column.unit and not _MEASURED.fullmatch(head):
+                doubtful[column] = f"it numbers the rows{keep}"
             else:
                 finite = values[np.isfinite(values)]
-                others |= not self.columns[k].is_text and len(finite) > 0 and bool(np.ptp(finite) > 0)
+                others |= not column.is_text and len(finite) > 0 and bool(np.ptp(finite) > 0)
         return {**found, **(doubtful if others else {})}
 
-    def complete_rows(self, places: Sequence[int], drop_missing: bool) -> npt.NDArray[np.intp]:
+    def complete_rows(self, columns: Sequence[TableColumn], drop_missing: bool) -> npt.NDArray[np.intp]:
         """The rows with finite numbers in all of these columns."""
-        finite = {k: np.isfinite(self.columns[k].values) for k in places}
+        finite = {column: np.isfinite(column.values) for column in columns}
         whole = np.logical_and.reduce(list(finite.values()))
         missing = int((~whole).sum())
         if missing and not drop_missing:
             described = []
-            for k in (k for k, mask in finite.items() if not mask.all()):
-                rows = np.flatnonzero(~finite[k]).tolist()
-                at = ", ".join([*(str(self.places[i]) for i in rows[:3]), *["..."] * (len(rows) > 3)])
-                text = f": {self.columns[k].text}" if self.columns[k].texts else ""
-                described.append(f"{self.heads[k]} ({self.place}{'s' * (len(rows) > 1)} {at}{text})")
+            for column, mask in finite.items():
+                if not mask.all():
+                    rows = np.flatnonzero(~mask).tolist()
+                    at = ", ".join([*(str(self.places[i]) for i in rows[:3]), *["..."] * (len(rows) > 3)])
+                    text = f": {column.text}" if column.texts else ""
+                    described.append(f"{column.label} ({self.row}{'s' * (len(rows) > 1)} {at}{text})")
             raise BadTable(
                 f"{self.path}: {missing:,} of {len(whole):,} rows {'lacks' if missing == 1 else 'lack'} a finite "
                 f"number: {name_few(described, 4)}. Leave these rows or columns out: evo fit has --drop-missing and "
@@ -274,10 +287,101 @@ class _File:
         return np.flatnonzero(whole)
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+def read_columns(cells: TableCells) -> TableColumns:
+    """The columns that cells make. Raises BadTable for commas that may be either mark, and for names given twice."""
+    commas = _read_commas(cells)
+    printable = ["".join(c if c.isprintable() else "?" for c in each.head.strip()) for each in cells.columns]
+    split = [_HEAD.fullmatch(head) for head in printable]
+    stems = [match["stem"] if match else head for match, head in zip(split, printable, strict=True)]
+    labels, units = list(printable), [""] * len(printable)
+    for k, match in enumerate(split):
+        if match:
+            labels[k] = stems[k] if stems.count(stems[k]) == 1 else printable[k]
+            units[k] = match["unit"].strip()
+    try:
+        names = plain_names(labels)
+    except ValueError as fault:
+        raise BadTable(f"{cells.path}: {fault}") from None
+    columns = []
+    for k, each in enumerate(cells.columns):
+        texts = [(row, text) for row, text in each.unread if (k, row) not in commas]
+        first = f"{texts[0][1][:30]!r} in {cells.row} {cells.places[texts[0][0]]}" if texts else ""
+        columns.append(
+            TableColumn(k, each.head, labels[k], names[k], units[k], each.values, len(texts), first, each.names_rows)
+        )
+    return TableColumns(cells.path, tuple(columns), cells.row, cells.places, cells.notes)
 
 
-def _read_parquet(path: Path) -> _File:
+def _read_commas(cells: TableCells) -> set[tuple[int, int]]:
+    """Read the cells with commas by one rule for the whole file: the column and row of each."""
+    commas = [
+        (k, row, text)
+        for k, column in enumerate(cells.columns)
+        for row, text in column.unread
+        if _COMMA.fullmatch(text) or _GROUPED.fullmatch(text) or _EUROPEAN.fullmatch(text)
+    ]
+    if not commas:
+        return set()
+    k, row, first = commas[0]
+    grouped = all(_GROUPED.fullmatch(text) for _, _, text in commas)
+    # commas that may all separate thousands do if some numbers of these columns have none, or a point
+    several = any(text.count(",") > 1 or "." in text for _, _, text in commas)
+    if grouped and not several and not any(np.isfinite(cells.columns[k].values).any() for k, _, _ in commas):
+        raise BadTable(
+            f"{cells.path}: {first} in {cells.row} {cells.places[row]} of {cells.columns[k].head!r} may be "
+            f"{first.replace(',', '')} or {first.replace(',', '.')}; write it without the comma, or with more or fewer "
+            "digits after it"
+        )
+
+    def plain(text: str) -> str:
+        return text.replace(",", "") if grouped else text.replace(".", "").replace(",", ".")
+
+    for k, row, text in commas:
+        cells.columns[k].values[row] = float(plain(text))
+    cells.notes.append(f"Read {first} as {plain(first)}, and other commas likewise.")
+    return {(k, row) for k, row, _ in commas}
+
+
+# -- cells -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class CellColumn:
+    """values: of cells that are numbers, nan for others; unread: the row and text of cells that are neither numbers nor
+    missing; names_rows: as in TableColumn"""
+
+    head: str
+    values: Reals
+    unread: list[tuple[int, str]] = field(default_factory=list)
+    names_rows: bool = False
+
+
+@dataclass(frozen=True)
+class TableCells:
+    """What a file holds. row, places, notes: as in TableColumns"""
+
+    path: Path
+    columns: Sequence[CellColumn]
+    row: str
+    places: Sequence[int]
+    notes: list[str]
+
+
+_Else = TypeVar("_Else")
+
+
+def _number(cell: str, otherwise: _Else) -> float | _Else:
+    """A cell as a number, nan if it is missing; `otherwise` if it is text, or has a comma."""
+    text = cell.strip().lower()
+    if text in _NAMED_CELLS:
+        return _NAMED_CELLS[text]
+    try:
+        return otherwise if "_" in text else float(text)
+    except ValueError:
+        return otherwise
+
+
+def _read_parquet(path: Path) -> TableCells:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
@@ -292,13 +396,11 @@ def _read_parquet(path: Path) -> _File:
     index = (read.schema.pandas_metadata or {}).get("index_columns", ())  # a dict describes one that is not stored
     columns = [_arrow_column(arrow, name, read.column(k)) for k, name in enumerate(read.column_names)]
     for column in columns:
-        column.of_rows = column.head in {name for name in index if isinstance(name, str)}
-    notes = list[str]()
-    _read_odd_cells(path, columns, "row", range(1, read.num_rows + 1), notes)
-    return _File(path, columns, "row", range(1, read.num_rows + 1), notes)
+        column.names_rows = column.head in {name for name in index if isinstance(name, str)}
+    return TableCells(path, columns, "row", range(1, read.num_rows + 1), [])
 
 
-def _arrow_column(arrow: Any, name: str, cells: Any) -> _Column:
+def _arrow_column(arrow: Any, name: str, cells: Any) -> CellColumn:
     """As the same cells of a CSV file are read: whole numbers of any size are rounded, texts may be numbers."""
     is_text = arrow.types.is_string(cells.type) or arrow.types.is_large_string(cells.type)
     try:
@@ -306,16 +408,15 @@ def _arrow_column(arrow: Any, name: str, cells: Any) -> _Column:
             cells = cells.cast(arrow.int8())
         if not is_text and not arrow.types.is_dictionary(cells.type):
             values = cells.cast(arrow.float64(), safe=False).to_numpy()
-            return _Column(name, np.array(values, dtype=np.float64))
+            return CellColumn(name, np.array(values, dtype=np.float64))
     except (arrow.ArrowException, ValueError, TypeError):
         pass
     texts = ["" if cell is None else str(cell) for cell in cells.to_pylist()]
     values = np.array([_number(text, math.nan) for text in texts])
-    odd = [(row, text) for row, text in enumerate(texts) if _number(text, None) is None]
-    return _Column(name, values, odd=odd)
+    return CellColumn(name, values, [(row, text) for row, text in enumerate(texts) if _number(text, None) is None])
 
 
-def _read_csv(path: Path, header: bool) -> _File:
+def _read_csv(path: Path, header: bool) -> TableCells:
     lines, notes = _decode(path)
     delimiter, comments = "", list[str]()
     if mark := re.fullmatch(r"sep=(.)", lines[0].strip("\r\n")) if lines else None:  # Excel's
@@ -358,13 +459,54 @@ def _read_csv(path: Path, header: bool) -> _File:
         heads = [""] * named_rows + heads  # as R writes row names
         if len(heads) == 1:
             raise BadTable(f"a fit needs a target and a variable: {path} has only one column, {heads[0][:60]!r}")
-        columns, places = _parse_cells(path, rows, heads, data, notes)
-        columns[0].of_rows = named_rows
+        columns, places = _parse_cells(path, rows, heads, data)
+        columns[0].names_rows = named_rows
     except csv.Error as error:
         raise BadTable(f"cannot read {path} as CSV: {error}") from None
     if delimiter not in (",", "\t"):
         notes.append(f"The delimiter is {delimiter!r}.")
-    return _File(path, columns, "line", places, notes)
+    return TableCells(path, columns, "line", places, notes)
+
+
+def _parse_cells(
+    path: Path, rows: Any, heads: Sequence[str], first: Sequence[str]
+) -> tuple[list[CellColumn], Sequence[int]]:
+    """The columns, and the line of each row."""
+    columns, numbers, places = [CellColumn(head, np.empty(0)) for head in heads], array("d"), array("q")
+    for place, row in _whole_rows(path, rows, len(heads), first):
+        places.append(place)
+        try:
+            if "_" not in "".join(row):  # 1_000 is a number in Python alone
+                numbers.extend(list(map(float, row)))
+                continue
+        except ValueError:
+            pass
+        values = [_number(cell, None) for cell in row]
+        for column, cell, value in zip(columns, row, values, strict=True):
+            column.unread += [(len(places) - 1, cell.strip())] if value is None else []
+        numbers.extend(math.nan if value is None else value for value in values)
+    table = np.array(numbers, dtype=np.float64).reshape(-1, len(heads)).T
+    for column, held in zip(columns, table, strict=True):
+        column.values = np.ascontiguousarray(held)
+    return columns, places
+
+
+def _whole_rows(path: Path, rows: Any, width: int, first: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Rows with their lines. Raises BadTable for one of another width."""
+    if first:
+        yield rows.line_num, first[:width]
+    for row in rows:
+        if len(row) > width and (
+            row[width].startswith("#") or row[width:] == [""]
+        ):  # a comment, or a delimiter, ends it
+            row = row[:width]
+        if len(row) == width:
+            yield rows.line_num, row
+        elif any(cell.strip() for cell in row):
+            raise BadTable(
+                f"{path}, line {rows.line_num}: there are {len(row)} cells, and {width} in the header; if the "
+                f"delimiter is not {rows.dialect.delimiter!r}, name it in a first line, as in sep=;"
+            )
 
 
 def _decode(path: Path) -> tuple[list[str], list[str]]:
@@ -419,94 +561,3 @@ def _names_rows(rows: Sequence[Sequence[str]]) -> bool:
 
 def _are_numbers(cells: Sequence[str]) -> bool:
     return all(math.isfinite(_number(cell.replace(",", "."), math.inf)) for cell in cells)
-
-
-def _number(cell: str, otherwise: _Else) -> float | _Else:
-    """A cell as a number, nan if it is missing; `otherwise` if it is text, or has a comma."""
-    text = cell.strip().lower()
-    if text in _NAMED_CELLS:
-        return _NAMED_CELLS[text]
-    try:
-        return otherwise if "_" in text else float(text)
-    except ValueError:
-        return otherwise
-
-
-def _parse_cells(
-    path: Path, rows: Any, heads: Sequence[str], first: Sequence[str], notes: list[str]
-) -> tuple[list[_Column], Sequence[int]]:
-    """The columns, and the line of each row."""
-    columns, numbers, places = [_Column(head, np.empty(0)) for head in heads], array("d"), array("q")
-    for place, row in _whole_rows(path, rows, len(heads), first):
-        places.append(place)
-        try:
-            if "_" not in "".join(row):  # 1_000 is a number in Python alone
-                numbers.extend(list(map(float, row)))
-                continue
-        except ValueError:
-            pass
-        values = [_number(cell, None) for cell in row]
-        for column, cell, value in zip(columns, row, values, strict=True):
-            column.odd += [(len(places) - 1, cell.strip())] if value is None else []
-        numbers.extend(math.nan if value is None else value for value in values)
-    table = np.array(numbers, dtype=np.float64).reshape(-1, len(heads)).T
-    for column, held in zip(columns, table, strict=True):
-        column.values = np.ascontiguousarray(held)
-    _read_odd_cells(path, columns, "line", places, notes)
-    return columns, places
-
-
-def _read_odd_cells(
-    path: Path, columns: Sequence[_Column], place: str, places: Sequence[int], notes: list[str]
-) -> None:
-    """Read the cells with commas by one rule for the whole file, and mark the others as text. Raises BadTable where
-    commas may be either."""
-    commas = [
-        (column, row, text) for column in columns for row, text in column.odd
-        if _COMMA.fullmatch(text) or _GROUPED.fullmatch(text) or _EUROPEAN.fullmatch(text)
-    ]  # fmt: skip
-    grouped = all(_GROUPED.fullmatch(text) for _, _, text in commas)
-    if commas and grouped and not _are_thousands(commas):
-        column, row, text = commas[0]
-        raise BadTable(
-            f"{path}: {text} in {place} {places[row]} of {column.head!r} may be {text.replace(',', '')} or "
-            f"{text.replace(',', '.')}; write it without the comma, or with more or fewer digits after it"
-        )
-    for column, row, text in commas:
-        plain = text.replace(",", "") if grouped else text.replace(".", "").replace(",", ".")
-        column.values[row] = float(plain)
-    if commas:
-        _, _, text = commas[0]
-        plain = text.replace(",", "") if grouped else text.replace(".", "").replace(",", ".")
-        notes.append(f"Read {text} as {plain}, and other commas likewise.")
-    read = {(id(column), row) for column, row, _ in commas}
-    for column in columns:
-        texts = [(row, text) for row, text in column.odd if (id(column), row) not in read]
-        column.texts += len(texts)
-        if texts:
-            column.text = f"{texts[0][1][:30]!r} in {place} {places[texts[0][0]]}"
-
-
-def _are_thousands(commas: Sequence[tuple[_Column, int, str]]) -> bool:
-    """Whether commas that may all separate thousands do: some numbers of these columns have none, or a point."""
-    columns = {id(column): column for column, _, _ in commas}.values()
-    several = any(text.count(",") > 1 or "." in text for _, _, text in commas)
-    return several or any(bool(np.isfinite(column.values).any()) for column in columns)
-
-
-def _whole_rows(path: Path, rows: Any, width: int, first: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
-    """Rows with their lines. Raises BadTable for one of another width."""
-    if first:
-        yield rows.line_num, first[:width]
-    for row in rows:
-        if len(row) > width and (
-            row[width].startswith("#") or row[width:] == [""]
-        ):  # a comment, or a delimiter, ends it
-            row = row[:width]
-        if len(row) == width:
-            yield rows.line_num, row
-        elif any(cell.strip() for cell in row):
-            raise BadTable(
-                f"{path}, line {rows.line_num}: there are {len(row)} cells, and {width} in the header; if the "
-                f"delimiter is not {rows.dialect.delimiter!r}, name it in a first line, as in sep=;"
-            )

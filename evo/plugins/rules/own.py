@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evo.plugins.formulas.grammar import NAMED, VARIABLE, FormulaError
-from evo.plugins.rules.problem import SCORING
+from evo.plugins.rules.problem import RULE_SCORING
 from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import BadAddress
 from problems.custom.scorer_file import ScorerFileProblem, read_literals
@@ -57,7 +57,7 @@ class RulesFileProblem(RuleTask, ScorerFileProblem):
 
     def fingerprint(self) -> str:
         """The fingerprint of the file, as of a scorer's, and of the rules of scoring."""
-        return fingerprint_of(SCORING, super().fingerprint())
+        return fingerprint_of(RULE_SCORING, super().fingerprint())
 
 
 def _read_features(path: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from problems.contract import Score
 from problems.fingerprint import fingerprint_of
 from problems.objectives import Objective, measure_objectives
 
-SCORING = "rules 1"
+RULE_SCORING = "rules 1"
 """Changes when costs change."""
 
 
@@ -54,7 +54,7 @@ class RuleProblem(RuleTask):
 
     def fingerprint(self) -> str:
         """Of the rules of scoring and the costs of the seed answer on the instances."""
-        return fingerprint_of(SCORING, self.name, *self.about, *(f"{one.scale:.9g}" for one in self.metrics))
+        return fingerprint_of(RULE_SCORING, self.name, *self.about, *(f"{one.scale:.9g}" for one in self.metrics))
 
     def score(self, answer: str) -> Score:
         return self._score(answer, held_out=False)

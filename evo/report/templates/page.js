@@ -25,9 +25,9 @@
     const text = row.cells[place].dataset.sort;
     return text === undefined ? null : row.cells[place].classList.contains("number") ? Number(text) : text;
   };
-  const sort = (table, place, again) => {
+  const sort = (table, place) => {
     const heading = table.tHead.rows[0].cells[place];
-    const rising = again ? again === "ascending" : heading.getAttribute("aria-sort") !== "ascending";
+    const rising = heading.getAttribute("aria-sort") !== "ascending";
     for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
     heading.setAttribute("aria-sort", rising ? "ascending" : "descending");
     const rows = [...table.tBodies[0].rows].sort((one, two) => {
@@ -53,9 +53,8 @@
     }
   };
   // Charts of a problem's answers: the tree, with each answer joined to the parent in its prompt, and values against
-  // each other. The reader chooses the axes; the choice outlives an update of the page.
+  // each other. The reader chooses the axes.
   const [wide, high, top, bottom] = [460, 240, 10, 36];
-  const axesOf = {};
   const chosenIn = {}; // the id of a problem's charts -> the candidate that its weights choose
   const make = (tag, attributes, parent, text) => {
     const made = parent.appendChild(document.createElementNS("http://www.w3.org/2000/svg", tag));
@@ -137,7 +136,6 @@
     }
   };
   const chart = (box, figure, data, [x, y], isTree) => {
-    const served = box.dataset.served !== undefined;
     const { axes, lower, arms, points } = data;
     const [ax, ay] = [x + 3, y + 3];
     const shown = points.filter((point) => point[ax] !== null && point[ay] !== null);
@@ -162,9 +160,8 @@
       make("polyline", { class: "edge of-best", points: front.map((point) => `${px(point[ax])},${py(point[ay])}`).join(" ") }, svg);
     }
     for (const point of [...shown].reverse()) {
-      const [name, colour, path] = arms[point[1]];
-      const at = served ? make("a", { href: `${path}/candidate/${point[0]}`, tabindex: -1 }, svg) : svg;
-      const dot = make("circle", { "data-id": point[0], cx: px(point[ax]), cy: py(point[ay]), r: point === best ? 5 : 3, fill: colour, class: isTree && !line.has(point[0]) ? "dot faded" : "dot" }, at);
+      const [name, colour] = arms[point[1]];
+      const dot = make("circle", { "data-id": point[0], cx: px(point[ax]), cy: py(point[ay]), r: point === best ? 5 : 3, fill: colour, class: isTree && !line.has(point[0]) ? "dot faded" : "dot" }, svg);
       if (point[0] === chosenIn[box.id]) dot.classList.add("chosen");
       make("title", {}, dot, `candidate ${point[0]}${arms.length > 1 ? `, ${name}` : ""}: ${axes.map((axis, place) => `${axis} ${point[place + 3] ?? "unknown"}`).join(", ")}`);
     }
@@ -180,12 +177,11 @@
       ["Tree", [0, 1], "A dot is an answer, joined to the parent that its prompt showed; bold: the line of the best one. The worst twentieth is on the edge."],
       apart.length > 1 && ["Values", apart, "The line joins the answers that no other one beats in both values. The worst twentieth is on the edge."],
     ].filter(Boolean)) {
-      const [key, isTree] = [box.id + title, title === "Tree"];
-      const now = (axesOf[key] ||= axes);
+      const [now, isTree] = [axes, title === "Tree"];
       const figure = box.appendChild(document.createElement("figure"));
       const heading = figure.appendChild(document.createElement("h3"));
       const caption = figure.appendChild(document.createElement("figcaption"));
-      caption.textContent = note + (data.left_out ? ` Drawn are the ${data.points.length} answers that are the fittest or the best under some weights.` : "") + (box.dataset.served === undefined ? "" : " A click opens an answer.");
+      caption.textContent = note + (data.left_out ? ` Drawn are the ${data.points.length} answers that are the fittest or the best under some weights.` : "");
       heading.append(title + " ");
       for (const [place, words] of isTree ? [[1, "height"]] : [[1, "height"], [0, "width"]]) {
         const menu = heading.appendChild(document.createElement("select"));
@@ -201,8 +197,8 @@
     }
   };
   // Sliders of weights: the answer with the largest weighted mean of rewards, of equals the first. Python wrote every
-  // text; evo.progress.front chooses in the same way. Problems with the same objectives share what was moved, which
-  // outlives an update of the page; without a move the problem's own weights count.
+  // text; evo.progress.front chooses in the same way. Problems with the same objectives share what was moved;
+  // without a move the problem's own weights count.
   const movedTo = {};
   const read = new WeakMap();
   const frontOf = (box) => read.get(box) || read.set(box, JSON.parse(box.dataset.front)).get(box);
@@ -238,19 +234,11 @@
     const weights = sum && moved ? moved : data.own;
     const map = document.getElementById(box.dataset.map);
     const write = (place, text) => place.textContent !== text && (place.textContent = text); // else it is read out again
-    const named = (answer) => {
-      const text = `candidate ${answer.id}`;
-      if (box.dataset.served === undefined) return text;
-      const link = document.createElement("a");
-      link.href = `${data.paths[answer.arm]}/candidate/${answer.id}`;
-      link.textContent = text;
-      return link;
-    };
     const best = bestUnder(data, weights, null);
     const rows = all("tbody tr", box);
     if (part("which").dataset.id !== String(best.id)) {
       part("which").dataset.id = best.id;
-      part("which").replaceChildren(named(best), `, ${best.born}`);
+      part("which").replaceChildren(`candidate ${best.id}, ${best.born}`);
       if (rows.length) part("which").append(", ", rows[best.arm].cells[0].firstElementChild.cloneNode(true));
       part("values").replaceChildren(
         ...[best.fitness, ...fields.map((field, at) => `${field.labels[0].textContent} ${best.values[at]}`)].map((text) => {
@@ -264,7 +252,7 @@
       part("picture").hidden = !best.picture;
       chosenIn[map.id] = best.id;
       for (const dot of all("circle[data-id]", map)) dot.classList.toggle("chosen", Number(dot.dataset.id) === best.id);
-      for (const dot of all("circle.chosen", map)) dot.closest("svg").append(dot.closest("svg > *")); // above the others
+      for (const dot of all("circle.chosen", map)) dot.parentElement.append(dot); // above the others
     }
     const meanOf = (answer) => String(Number(meanUnder(weights, answer).toPrecision(4)));
     write(part("mean"), weights ? `weighted mean ${meanOf(best)}` : "");
@@ -273,8 +261,7 @@
       const texts = answer ? [weights ? meanOf(answer) : "-", ...answer.values] : [];
       row.classList.toggle("chosen", answer === best);
       [...row.cells].slice(1).forEach((cell, at, cells) => {
-        if (answer && at === cells.length - 1) cell.replaceChildren(named(answer));
-        else write(cell, texts[at] || "-");
+        write(cell, answer && at === cells.length - 1 ? `candidate ${answer.id}` : texts[at] || "-");
       });
     });
     const by = sum && moved ? moved.reduce(divisor) : 0;
@@ -337,49 +324,4 @@
   };
   addEventListener("hashchange", open);
   open();
-
-  // A page that may change is fetched again while it is in view, and blocks that differ are replaced. The server has
-  // escaped every text, and its policy lets no script run but this one.
-  const shape = (page) => all("[data-update]", page).map((block) => block.id).join(" ");
-  const update = (page) => {
-    if (shape(page) !== shape(document)) return location.reload();
-    for (const fresh of all("[data-update]", page)) {
-      const old = document.getElementById(fresh.id);
-      if (old.source === fresh.innerHTML || old.querySelector("input[type=range]:active")) continue; // while it is dragged
-      const active = old.contains(document.activeElement) ? document.activeElement : null;
-      const [focused, field] = [active?.getAttribute("href"), active?.id];
-      const chosen = all("input[data-filter]", old).map((field) => field.value);
-      const ticked = all("input:checked", old).map((box) => box.value);
-      const order = all("table", old).map((table) => all("th", table.tHead).findIndex((one) => ["ascending", "descending"].includes(one.getAttribute("aria-sort"))));
-      const ways = all("table", old).map((table, at) => order[at] >= 0 && table.tHead.rows[0].cells[order[at]].getAttribute("aria-sort"));
-      const block = document.importNode(fresh, true);
-      block.source = fresh.innerHTML;
-      old.replaceWith(block);
-      prepare(block);
-      all("input[data-filter]", block).forEach((field, at) => (field.value = chosen[at] || ""));
-      all("table", block).forEach((table, at) => order[at] >= 0 && sort(table, order[at], ways[at]));
-      all("input[data-filter]", block).forEach(pick);
-      for (const box of all("input[type=checkbox]", block)) box.checked = ticked.includes(box.value);
-      if (field) document.getElementById(field)?.focus();
-      if (focused) all("a", block).find((link) => link.getAttribute("href") === focused)?.focus();
-    }
-    document.body.toggleAttribute("data-live", page.body.hasAttribute("data-live"));
-  };
-  let etag = "";
-  const again = async () => {
-    if (!document.hidden) {
-      try {
-        const reply = await fetch(location.href, { headers: etag ? { "If-None-Match": etag } : {}, cache: "no-store" });
-        document.getElementById("lost").hidden = reply.status < 500;
-        if (reply.ok) {
-          etag = reply.headers.get("ETag");
-          update(new DOMParser().parseFromString(await reply.text(), "text/html"));
-        }
-      } catch {
-        document.getElementById("lost").hidden = false;
-      }
-    }
-    setTimeout(again, document.body.hasAttribute("data-live") ? 2000 : 15000);
-  };
-  if (document.body.hasAttribute("data-live")) setTimeout(again, 2000);
 })();

@@ -132,7 +132,7 @@ def test_a_scorer_that_remembers_earlier_answers(monkeypatch):
         seen.add(answer)
         return Score((1.0 + new,), 1.0 + new)
 
-    monkeypatch.setattr("evo.checks.soundness.score_in_fresh_process", lambda asked: [])
+    monkeypatch.setattr("evo.checks.soundness.score_elsewhere", lambda *asked: [])
     finding = check_determinism(Subject(Vectors("x", seed_answer=lambda: "abcd", score=score), mutants=16), "auto")
     assert finding.level == "finding" and "something is left over" in finding.summary
 

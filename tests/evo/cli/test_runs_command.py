@@ -8,8 +8,7 @@ from support.command_line import evo, refused
 from support.stored_rows import stored_answers
 
 from evo.cli import invoke
-from evo.ui.databases import RunDatabase
-from evo.ui.pages import list_runs
+from evo.ui.pages import RunPages
 from islands.store import Store
 
 DB = "sqlite:///evo.db"
@@ -154,7 +153,7 @@ def test_runs_that_verify_another_are_not_the_users(compared, capsys):
     assert listed("--all") == {*own, "cmp/a/s0-sampled", f"{long}-sampled"}
     table = evo(capsys, "runs")[1]
     assert "sampled" not in table and "sampled" in evo(capsys, "runs", "--all")[1]
-    page = str(list_runs(RunDatabase(DB)).values["runs"])
+    page = RunPages(DB).page().body.decode()
     assert long in page and "sampled" not in page
     assert evo(capsys, "watch", "--once")[2] == f"watching {long}\n"
     assert "did you mean a-run" in refused(capsys, "show", "a-run-whose-name-is-rather-lon")

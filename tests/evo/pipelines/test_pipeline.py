@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.child_processes import begin, wait_until
-from support.command_line import evo, refused
+from support.command_line import evo
 from support.stored_rows import committed_groups, stored_answers
 from support.training_runs import SMALL_POLICY
 
@@ -86,33 +86,6 @@ def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is
     ]
     assert all(stage["seconds"] > 0 for stage in stages.values())
     assert before == (groups(), Path("evo-p/policies/vpo/model.safetensors").stat().st_mtime_ns)
-
-
-@pytest.mark.long
-def test_changed_settings_are_told_and_done_again_where_the_result_was_removed(here, capsys):
-    stages = {
-        "first": EVALUATE % "scripted:mutate",
-        "found": SEARCH % (3, "scripted:mutate"),
-        "reader": (EVALUATE % "scripted:echo").replace("}", ", against: '${first}'}"),
-    }
-    written(**stages)
-    assert summary(capsys)[0] == 0
-    before = groups()
-    written(**{**stages, "first": EVALUATE % "scripted:random-route", "found": SEARCH % (4, "scripted:mutate")})
-    for arguments in ((), ("--dry-run",), ("--json",)):
-        err = refused(capsys, "pipeline", "p.yaml", *arguments)
-        changed = "first has changed since it was begun (policy was scripted:mutate, is scripted:random-route): remove"
-        assert changed in err
-    Path("evo-p/evaluations/first.json").unlink()
-    _, _, err = evo(capsys, "pipeline", "p.yaml")
-    assert "found has changed since it was begun (iterations was 3, is 4): remove run evo-p-found" in err
-    assert evo(capsys, "runs", "delete", "evo-p-found", "--db", "sqlite:///evo-p/evo.db", "--yes")[0] == 0
-    _, _, err = evo(capsys, "pipeline", "p.yaml")
-    assert "evo-p/evaluations/first.json has changed since stage reader was begun: remove" in err
-    Path("evo-p/evaluations/reader.json").unlink()
-    code, stages = summary(capsys)
-    assert code == 0 and not any(stage["skipped"] for stage in stages.values())
-    assert set(before) < set(groups())
 
 
 @pytest.mark.long
@@ -229,84 +202,74 @@ def test_two_at_once_in_a_directory_cannot_be(here, capsys):
 SCORER = "import helper  # reads data.json\n" + (
     "readable = ['.']\nseed_answer = '5'\ndef score(answer):\n    return -abs(float(answer) - helper.GOAL)\n"
 )
-
-
-def refusal(capsys, *arguments):
-    code, _, err = evo(capsys, "pipeline", "p.yaml", *arguments)
-    assert code == 2 and err.count("\n") == 1, err
-    return err
-
-
-@pytest.mark.long
-def test_an_edited_scorer_is_refused_and_never_stands_beside_its_own_results(here, capsys):
-    Path("jobs.py").write_text(SCORER)
-    Path("helper.py").write_text("GOAL = 3\n")
-    written(
-        s="search: {problems: [jobs.py], iterations: 3, policy: 'scripted:mutate'}",
-        c="compare: {problems: [jobs.py], iterations: 3, seeds: 1, baselines: [], processes: 1, "
-        "arms: {a: 'scripted:mutate', b: 'scripted:mutate'}}",
-        page="report: {run: '${c}'}",
-    )
-    assert summary(capsys)[0] == 0
-    # the pipeline's own files, which are below the folder that the scorer reads, change nothing
-    assert all(stage["skipped"] for stage in summary(capsys)[1].values())
-    before = groups()
-    Path("helper.py").write_text("GOAL = 4\n")
-    for arguments in ((), ("--dry-run",)):
-        assert refusal(capsys, *arguments) == (
-            "evo: jobs.py (or a file that it uses) has changed since stage s was begun: remove run evo-p-s to do it "
-            "again, or name another -o\n"
-        )
-    assert evo(capsys, "runs", "delete", "evo-p-s", "--db", "sqlite:///evo-p/evo.db", "--yes")[0] == 0
-    assert "has changed since stage c was begun: remove run evo-p-c" in refusal(capsys)
-    Path("helper.py").write_text("GOAL = 3\n")
-    assert [stage["skipped"] for stage in summary(capsys)[1].values()] == [False, True, True]
-    assert groups() == before
+MADE_OF = {
+    "found": ("jobs.py (or a file that it uses)", "helper.py"),
+    "weights": ("./model", "model/model.safetensors"),
+    "program": ("command:python grow.py", "grow.py"),
+    "begun-from": ("start.txt", "start.txt"),
+}
+"""Stage: its input as a refusal names it, and the file that changes."""
 
 
 @pytest.mark.long
-def test_a_deleted_run_of_a_comparison_is_searched_again_and_its_readers_are_refused(here, capsys):
-    written(
-        c="compare: {problems: [maze:test], limit: 2, iterations: 3, seeds: 1, baselines: [], processes: 1, "
-        "arms: {a: 'scripted:mutate', b: 'scripted:mutate'}}",
-        page="report: {run: '${c}'}",
-    )
-    assert summary(capsys)[0] == 0
-    before = groups()
-    assert evo(capsys, "runs", "delete", "evo-p-c/a/s0", "--db", "sqlite:///evo-p/evo.db", "--yes")[0] == 0
-    assert "run evo-p-c has changed since stage page was begun: remove evo-p/reports/page.html" in refusal(capsys)
-    Path("evo-p/reports/page.html").unlink()
-    code, out, _ = evo(capsys, "pipeline", "p.yaml")
-    assert code == 0 and "c: compare begins; evo watch evo-p-c --db sqlite:///evo-p/evo.db" in out
-    assert groups() == before
-    # a comparison that goes on behind the pipeline's back is another one than the page shows
-    resume = ("resume", "evo-p-c", "--iterations", "4", "--db", "sqlite:///evo-p/evo.db", "--processes", "1", "--plain")
-    assert evo(capsys, *resume)[0] == 0
-    assert "run evo-p-c has changed since stage page was begun: remove evo-p/reports/page.html" in refusal(capsys)
+def test_no_result_stands_beside_results_of_other_inputs(here, capsys):
+    """A stage is refused whose scorer, weights, command, files or settings have changed, or the results that it read.
+    What was removed is done again."""
 
+    def refusal(*arguments):
+        code, _, err = evo(capsys, "pipeline", "p.yaml", *arguments)
+        assert code == 2 and err.count("\n") == 1, err
+        return err
 
-@pytest.mark.long
-def test_changed_weights_commands_and_files_are_told_by_name(here, capsys):
+    def on_runs(*arguments):
+        assert evo(capsys, *arguments, "--db", "sqlite:///evo-p/evo.db")[0] == 0
+
     shutil.copytree(checkpoint_path("base"), "model")
-    Path("grow.py").write_text("import sys; print('1')\n")
-    Path("start.txt").write_text("RRR")
+    for name, text in {
+        "grow.py": "print('1')\n",
+        "start.txt": "RRR",
+        "jobs.py": SCORER,
+        "helper.py": "GOAL = 3\n",
+    }.items():
+        Path(name).write_text(text)
+    both = "arms: {a: 'scripted:mutate', b: 'scripted:mutate'}}"
     stages = {
+        "found": "search: {problems: [jobs.py], iterations: 3, policy: 'scripted:mutate'}",
         "weights": EVALUATE % "./model",
         "program": EVALUATE % "command:python grow.py",
         "begun-from": "search: {problems: [maze:test], limit: 1, iterations: 2, policy: 'scripted:mutate', "
         "start: [start.txt]}",
+        "reader": (EVALUATE % "scripted:echo").replace("}", ", against: '${weights}'}"),
+        "c": "compare: {problems: [maze:test], limit: 2, iterations: 3, seeds: 1, baselines: [], processes: 1, " + both,
+        "page": "report: {run: '${c}'}",
     }
     written(**stages)
     assert summary(capsys)[0] == 0
-    changes = {
-        "weights": ("./model", Path("model/model.safetensors")),
-        "program": ("command:python grow.py", Path("grow.py")),
-        "begun-from": ("start.txt", Path("start.txt")),
-    }
-    for stage, (name, file) in changes.items():
-        kept_bytes = file.read_bytes()
-        file.write_bytes(kept_bytes[:-1] + b" ")
-        told = refusal(capsys)
-        assert f"evo: {name}" in told and f" has changed since stage {stage} was begun: remove" in told
-        file.write_bytes(kept_bytes)
-    assert summary(capsys)[0] == 0
+    # the pipeline's own files, which are below the folder that the scorer reads, change nothing
+    assert all(stage["skipped"] for stage in summary(capsys)[1].values())
+    before = groups()
+    for stage, (said, changed) in MADE_OF.items():
+        kept_bytes = Path(changed).read_bytes()
+        Path(changed).write_bytes(kept_bytes[:-1] + (b"4" if changed == "helper.py" else b" "))
+        for arguments in ((), ("--dry-run",)):
+            told = refusal(*arguments)
+            assert told.startswith(f"evo: {said}") and f" has changed since stage {stage} was begun: remove" in told
+        Path(changed).write_bytes(kept_bytes)
+    written(**{**stages, "found": stages["found"].replace("3", "4")})
+    assert "found has changed since it was begun (iterations was 3, is 4): remove run evo-p-found" in refusal()
+    written(**stages)
+    on_runs("runs", "delete", "evo-p-found", "--yes")
+    on_runs("runs", "delete", "evo-p-c/a/s0", "--yes")
+    page = "run evo-p-c has changed since stage page was begun: remove evo-p/reports/page.html"
+    assert page in refusal()
+    Path("evo-p/reports/page.html").unlink()
+    Path("evo-p/evaluations/weights.json").unlink()
+    reader = "evo-p/evaluations/weights.json has changed since stage reader was begun: remove evo-p/evaluations/reader"
+    assert reader in refusal()
+    Path("evo-p/evaluations/reader.json").unlink()
+    code, found = summary(capsys)
+    assert code == 0 and groups() == before
+    assert [name for name, stage in found.items() if stage["skipped"]] == ["program", "begun-from"]
+    # a comparison that goes on outside the pipeline is another one than the page shows
+    on_runs("resume", "evo-p-c", "--iterations", "4", "--processes", "1", "--plain")
+    assert page in refusal()

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from textual.theme import BUILTIN_THEMES
 
-from evo.progress.arm_style import BAD, COLOURS, GOOD, HOLLOW, MARKS, SHAPES, WARN, style_of
+from evo.progress.arm_style import BAD, COLOURS, GOOD, HOLLOW, MARK_SHAPES, MARKS, WARN, style_of
 from evo.tui import palette
 from evo.tui.palette import TERMINAL
 
@@ -49,7 +49,7 @@ def test_a_chart_draws_the_marks_shape() -> None:
     styles = [style_of(index) for index in range(len(MARKS))]
     assert len({(style.shape, style.hollow) for style in styles}) == len(MARKS)
     assert [style.mark for style in styles if style.hollow] == list(HOLLOW)
-    assert {style.shape for style in styles} == set(SHAPES.values())
+    assert {style.shape for style in styles} == set(MARK_SHAPES.values())
 
 
 def test_the_screen_has_the_same_good_and_bad() -> None:

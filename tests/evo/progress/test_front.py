@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.stored_searches import store_vectors
+from support.stored_searches import best_under, store_vectors
 
 from evo.progress import front as fronts
 from evo.progress.model import Progress
-from evo.progress.snapshot import Weighted
 from islands.store import Store
 from problems.objectives import Objective
 
@@ -22,7 +21,7 @@ def read(tmp_path, objectives, arms, **settings):
     with Store.open(address, read_only=True) as store:
         progress = Progress.open(store, "c")
         fittest = [search.rises[-1].candidate for _, search in sorted(progress.fittest().items())]
-        return progress.read_front(0), fittest
+        return fronts.front_of(progress.comparison.problems[0], progress.read_valid(0)), fittest
 
 
 def vectors(front, arm=0):
@@ -36,19 +35,19 @@ def test_it_holds_what_no_other_answer_beats_and_of_equal_vectors_the_first(tmp_
     assert vectors(front) == [(1.0, 0.0), (0.5, 0.5), (0.0, 0.9)]
     assert [one.stored.iteration for one in front.answers] == [0, 2, 4]
     assert front.weights == (1.0, 1.0) and front.left_out == 0
-    assert [front.best((1, 1)).stored.id] == fittest, "1 + 0 and .5 + .5 are equal: the first that was stored"
-    assert front.best((0, 2)).stored.rewards == (0.0, 0.9)
-    assert front.best((2, 3)).stored.rewards == (0.0, 0.9), ".54, .5 and .4"
-    assert front.best((11, 10)).stored.rewards == (1.0, 0.0)
+    assert [best_under(front, (1, 1)).stored.id] == fittest, "1 + 0 and .5 + .5 are equal: the first that was stored"
+    assert best_under(front, (0, 2)).stored.rewards == (0.0, 0.9)
+    assert best_under(front, (2, 3)).stored.rewards == (0.0, 0.9), ".54, .5 and .4"
+    assert best_under(front, (11, 10)).stored.rewards == (1.0, 0.0)
 
 
 def test_every_arm_has_its_own_and_starts_at_its_fittest(tmp_path):
     arms = {"a": [(0.1, 0.1), (0.3, 0.2)], "b": [(0.0, 0.0), (0.9, 0.0), (0.0, 0.8)], "c": [None, None, None]}
     front, fittest = read(tmp_path, PLAIN, arms)
     assert (vectors(front, 0), vectors(front, 1)) == ([(0.3, 0.2)], [(0.9, 0.0), (0.0, 0.8)])
-    assert [front.best((1, 1), arm).stored.id for arm in (0, 1)] == fittest
-    assert front.best((1, 1), 2) is None
-    assert front.best((1, 2)).stored.rewards == (0.0, 0.8)
+    assert [best_under(front, (1, 1), arm).stored.id for arm in (0, 1)] == fittest
+    assert best_under(front, (1, 1), 2) is None
+    assert best_under(front, (1, 2)).stored.rewards == (0.0, 0.8)
 
 
 def test_a_lowered_objective_counts_by_its_reward_and_the_problems_weights_come_first(tmp_path):
@@ -58,15 +57,15 @@ def test_a_lowered_objective_counts_by_its_reward_and_the_problems_weights_come_
     assert front.weights == (3.0, 1.0)
     assert np.array(vectors(front)) == pytest.approx(np.array([(0.9, 0.1), (0.5, 0.5), (0.1, 1.0)]))
     assert [one.stored.fitness for one in front.answers] == pytest.approx([0.7, 0.5, 0.325])
-    assert [front.best(front.weights).stored.id] == fittest
-    assert front.best((1, 3)).stored.rewards == pytest.approx((0.1, 1.0))
+    assert [best_under(front, front.weights).stored.id] == fittest
+    assert best_under(front, (1, 3)).stored.rewards == pytest.approx((0.1, 1.0))
 
 
 def test_the_fittest_answer_is_there_even_if_an_objective_without_weight_beats_it(tmp_path):
     objectives = (Objective("gold"), Objective("wood", weight=0.0))
     front, fittest = read(tmp_path, objectives, {"a": [(0.0, 0.0), (1.0, 0.2), (1.0, 0.7)]})
-    assert vectors(front) == [(1.0, 0.2), (1.0, 0.7)] and [front.best((1, 0)).stored.id] == fittest
-    assert front.best((1, 1)).stored.rewards == (1.0, 0.7)
+    assert vectors(front) == [(1.0, 0.2), (1.0, 0.7)] and [best_under(front, (1, 0)).stored.id] == fittest
+    assert best_under(front, (1, 1)).stored.rewards == (1.0, 0.7)
 
 
 def test_the_weights_of_the_run_count_before_those_of_the_problem(tmp_path):
@@ -103,23 +102,3 @@ def test_a_large_front_keeps_what_is_best_under_fixed_weightings():
 
 def replace_child(child, id, rewards):
     return replace(child, id=id, rewards=rewards, fitness=sum(rewards) / 2)
-
-
-def test_a_viewer_has_the_best_answer_under_chosen_weights(tmp_path):
-    address = f"sqlite:///{tmp_path / 'evo.db'}"
-    store_vectors(address, "c", PLAIN, {"a": [(0.0, 0.0), (0.9, 0.1)], "b": [(0.0, 0.0), (0.2, 0.6)]})
-    with Store.open(address, read_only=True) as store:
-        progress = Progress.open(store, "c")
-        assert progress.snapshot_with_best().weighted is None
-        progress.weigh({"wood": 2.0})
-        shown = progress.snapshot_with_best()
-        assert shown.detail.arm == "a" and shown.weighted.detail.arm == "b"
-        assert shown.weighted.detail.answer.candidate.rewards == (0.2, 0.6)
-        progress.select(0, "a")
-        assert progress.snapshot_with_best().weighted.detail.answer.candidate.rewards == (0.9, 0.1)
-        progress.weigh({"iron": 1.0})
-        assert progress.snapshot_with_best().weighted == Weighted({"iron": 1.0}, fault=(
-            "trade has no objective 'iron'; it has gold, wood"
-        ))  # fmt: skip
-        progress.weigh({})
-        assert progress.snapshot_with_best().weighted is None

@@ -21,9 +21,7 @@ from support.stored_searches import store_comparison
 from evo.api.results import load_comparison, load_run
 from evo.cli import invoke
 from evo.progress.model import Progress
-from evo.report.page import build_page, content_policy, render
-from evo.ui.databases import RunDatabase
-from evo.ui.pages import list_runs
+from evo.report.page import build_page, render
 from islands.store import Store
 
 FINALS = {"a": (1, 2, 6), "b": (4, 5, 21)}
@@ -172,7 +170,7 @@ def check(case, seeds, failed, address, run):
     with Store.open(address, read_only=True) as store:
         progress = Progress.open(store, "cmp")
         page = build_page(progress)
-        html = render("page.html.jinja", page=page, state="done", policy=content_policy())
+        html = render("page.html.jinja", page=page, state="done")
     for row, (arm, x) in enumerate(means.items()):
         cell = cells_of(page.arms[0], row)[title]
         assert cell.value == near(x) and float(cell.text) == written(x) and f">{cell.text}" in html
@@ -191,14 +189,6 @@ def check(case, seeds, failed, address, run):
     listed = run("runs", "--db", address)
     total = f"{sum(SOLVED[seeds].values())}/{2 * judged}"
     assert written(BEST_OF_ALL) in numbers_of(line_of(listed, "cmp ")) and (total in listed) == failed
-    database = RunDatabase(address)
-    try:
-        (row,) = list_runs(database).values["runs"].rows
-    finally:
-        database.close()
-    cell = next(one for one in row if one.measure is not None)
-    assert cell.value == near(BEST_OF_ALL) and cell.text in line_of(listed, "cmp ")
-    assert not failed or any(one.text == total for one in row)
     runs = {one["name"]: one for one in json.loads(run("runs", "--db", address, "--json"))}
     for arm in means:
         of_seed = runs[f"cmp/{arm}/s0"]

@@ -14,10 +14,9 @@ from support.hostile_text import AnyTextProblem, Elements
 from evo.cli import invoke
 from evo.progress.model import Progress
 from evo.report.answers import bounded
-from evo.report.page import build_page
 from evo.report.plots import Plot, PlotLine
 from evo.report.tables import flattened
-from evo.report.terminal import as_dict, print_summary
+from evo.report.terminal import comparison_dict, print_comparison
 from evo.stats import mean_interval
 from islands.schema import Runs
 from islands.store import Store
@@ -36,9 +35,9 @@ def test_the_page_says_what_was_found(finished):
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text and "Unfinished" not in found.text
     tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
     expected = {"arms", "differences", "problems", "cost", "settings", "machines", "errors"}
-    assert tables == expected | {"operators", "shared-settings"}
+    assert tables == expected | {"shared-settings"}
     metrics = {row[1].text for row in page.arms[1].rows}
-    assert "solve rate" in metrics and any(metric.startswith("refined, parents") for metric in metrics)
+    assert "solve rate" in metrics
     for text in ("made:base", "made:grpo", "made-up/0", "made-up/4", "evo compare made-up --iterations 12"):
         assert text in found.text
     assert [plot.title for plot in page.curves] == ["solve rate", "mean best fitness"]
@@ -101,13 +100,6 @@ def test_a_run_by_itself(made, page_for):
     text = Elements(html).text
     assert "made:grpo, 5 problems, 1 seed, 12 iterations" in text and "has won a problem" not in text
     assert not any("against" in column.title for column in page.problems.columns)
-
-
-def test_any_two_runs_of_the_same_problems_share_the_charts(made):
-    with Store.open(made, read_only=True) as store:
-        page = build_page(Progress.open(store, "made-up/grpo/s1", also=["made-up/base/s0"]))
-    assert [arm.name for arm in page.snapshot.arms] == ["made-up/grpo/s1", "made-up/base/s0"]
-    assert all(len(plot.lines) == 2 for plot in page.curves) and len(page.details[0].answers) == 2
 
 
 @pytest.mark.parametrize("crossed", [False, True])
@@ -186,11 +178,11 @@ def test_one_problem_has_intervals_over_seeds_or_none_and_never_of_no_width(
         assert float(low) < float(high), (low, high)
     with Store.open(address, read_only=True) as store:
         progress = Progress.open(store, "both")
-        shown = as_dict(progress)
+        shown = comparison_dict(progress)
         json.dumps(shown, allow_nan=False)
         solved = shown["arms"]["grpo"]["solved"]
         assert (solved["low"] is None) == (seeds == 1) == (shown["against"]["vpo"]["solved"]["low"] is None)
-        print_summary(Console(width=100), progress)
+        print_comparison(Console(width=100), progress)
     assert "nan" not in capsys.readouterr().out.lower()
 
 
@@ -235,7 +227,6 @@ def test_the_command_writes_one_file(made, tmp_path, capsys):
     [
         (["nothing"], "has no run named nothing"),
         (["made-up", "--against", "nobody"], "has no arm nobody; it has base, best-of-n, grpo"),
-        (["made-up", "made-up/base/s0"], "made-up and made-up/base/s0 are not different runs of the same problems"),
         (["made-up", "-o", "{tmp}/no/such/report.html"], "there is no directory"),
         (["made-up", "-o", "{tmp}"], "is a directory"),
     ],

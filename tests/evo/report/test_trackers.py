@@ -20,15 +20,13 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 
 def read_events(folder="runs"):
-    """(numbers, texts): tag -> [(step, value)] of the one run in TensorBoard's folder."""
+    """tag -> [(step, value)] of the one run in TensorBoard's folder."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     (run,) = Path(folder).iterdir()
-    events = EventAccumulator(str(run), size_guidance={"scalars": 0, "tensors": 0})
+    events = EventAccumulator(str(run), size_guidance={"scalars": 0})
     events.Reload()
-    numbers = {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
-    texts = {tag: events.Tensors(tag)[-1].tensor_proto.string_val[0].decode() for tag in events.Tags()["tensors"]}
-    return numbers, texts
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
 def show(capsys, name):
@@ -43,9 +41,6 @@ def expected(shown):
     values = {"tokens": shown["tokens"], "answers": shown["answers"], "repeats": shown["repeats"]}
     values["solved"] = sum(problem["solved_at"] is not None for problem in shown["problems"])
     values["mean_best"] = sum(problem["fitness"] for problem in shown["problems"]) / len(shown["problems"])
-    for problem in shown["problems"]:
-        key = f"best/{problem['problem'].replace(':', '_')}"
-        values |= {key: problem["fitness"], **{f"{key}/{name}": value for name, value in problem["values"].items()}}
     return values
 
 
@@ -61,15 +56,13 @@ def check_once(numbers):
 
 
 def test_a_run_is_in_tensorboard_and_its_resume_goes_on_there(capsys):
-    run = evo.run("maze:test/0-1", iterations=4, name="mazes", report_to="tensorboard", **RUN)
-    numbers, texts = read_events()
-    shown = show(capsys, "mazes")
-    check_run(numbers, shown, 8)
-    assert texts == {f"answer/{answer.problem.replace(':', '_')}/text_summary": answer.text for answer in run.best}
+    evo.run("maze:test/0-1", iterations=4, name="mazes", report_to="tensorboard", **RUN)
+    numbers = read_events()
+    check_run(numbers, show(capsys, "mazes"), 8)
     (settings,) = Path("runs").glob("*/*/hparams.yml")
     assert "iterations: 4" in settings.read_text() and "policy: scripted:random-route" in settings.read_text()
     evo.resume("mazes", iterations=6, progress=False)
-    again, _ = read_events()
+    again = read_events()
     check_run(again, show(capsys, "mazes"), 12)
     check_once(again)
     for name, points in numbers.items():
@@ -80,16 +73,16 @@ def test_a_resume_can_begin_to_report_and_end_it(capsys):
     evo.run("maze:test/0-1", iterations=2, name="mazes", **RUN)
     assert not Path("runs").exists()
     evo.resume("mazes", iterations=3, report_to=["tensorboard"], progress=False)
-    numbers, _ = read_events()
+    numbers = read_events()
     check_run(numbers, show(capsys, "mazes"), 6)
     evo.resume("mazes", iterations=4, report_to="none", progress=False)
-    assert read_events()[0] == numbers
+    assert read_events() == numbers
 
 
 def test_a_comparison_has_its_arms_side_by_side(capsys):
     evo.compare("maze:test/0-1", arms=ARMS, baselines=[], seeds=2, iterations=3, name="arms", processes=1,
                 report_to="tensorboard", progress=False)  # fmt: skip
-    numbers, shown = read_events()[0], show(capsys, "arms")
+    numbers, shown = read_events(), show(capsys, "arms")
     for name, arm in shown["arms"].items():
         assert numbers[f"{name}/tokens"][-1] == (24, arm["tokens"])
         assert numbers[f"{name}/answers"][-1] == (24, arm["answers"])
@@ -100,12 +93,11 @@ def test_a_comparison_has_its_arms_side_by_side(capsys):
     check_once(numbers)
 
 
-def test_values_are_those_of_the_scorer_and_E_w_best_is_there_where_it_is_judged(capsys):
-    run = evo.run(score=lambda answer: {"delay": len(answer) + 3.0, "vowels": sum(c in "aeiou" for c in answer)},
+def test_E_w_best_and_the_value_to_be_lowered_are_there(capsys):
+    evo.run(score=lambda answer: {"delay": len(answer) + 3.0, "vowels": sum(c in "aeiou" for c in answer)},
                   directions={"delay": "min"}, seed_answer="hello", policy="scripted:mutate", weights="spread",
                   iterations=6, name="own", report_to="tensorboard", progress=False)  # fmt: skip
-    numbers, shown = read_events()[0], show(capsys, "own")
-    assert numbers["best/score_lambda/delay"][-1][1] == len(run.best[0].text) + 3.0
+    numbers, shown = read_events(), show(capsys, "own")
     assert numbers["E_w_best"][-1][1] == pytest.approx(shown["preferences"]["problems"][0]["worth"])
 
 
@@ -116,10 +108,9 @@ def test_the_same_is_in_other_trackers(tracker, capsys, monkeypatch, tmp_path):
     pytest.importorskip(tracker)
     evo.run("maze:test/0-1", iterations=4, name=tracker, report_to=tracker, **RUN)
     evo.resume(tracker, iterations=6, progress=False)
-    numbers, files = read_mlflow() if tracker == "mlflow" else read_trackio()
+    numbers = read_mlflow() if tracker == "mlflow" else read_trackio()
     check_run(numbers, show(capsys, tracker), 12)
     check_once(numbers)
-    assert {name.rpartition("-")[2] for name in files} >= {"report.html", "maze_test_0.txt", "maze_test_1.txt"}
 
 
 def read_mlflow():
@@ -129,10 +120,7 @@ def read_mlflow():
     (run,) = mlflow.search_runs(experiment_names=["evo"], output_format="list")
     assert run.data.params["iterations"] == "4" and run.info.status == "FINISHED"
     history = {name: client.get_metric_history(run.info.run_id, name) for name in run.data.metrics}
-    return (
-        {name: [(one.step, one.value) for one in points] for name, points in history.items()},
-        [file.path for file in client.list_artifacts(run.info.run_id)],
-    )
+    return {name: [(one.step, one.value) for one in points] for name, points in history.items()}
 
 
 def read_trackio():
@@ -140,13 +128,12 @@ def read_trackio():
     from trackio.sqlite_storage import SQLiteStorage
 
     (run,) = Api().runs("evo")
-    assert run.config["iterations"] == 6  # those of the resume
     numbers = dict[str, list[tuple[int, float]]]()
     for line in SQLiteStorage.get_logs("evo", run.name):
         for name, value in line.items():
             if isinstance(value, float):
                 numbers.setdefault(name, []).append((line["step"], value))
-    return numbers, [artifact["name"] for artifact in SQLiteStorage.get_artifacts("evo")]
+    return numbers
 
 
 def test_a_training_is_there_line_by_line_and_once(capsys):
@@ -154,7 +141,7 @@ def test_a_training_is_there_line_by_line_and_once(capsys):
     settings |= {"evaluate_answers": 3, "progress": False}
     evo.train("vpo", "maze:train", steps=1, output="policy", report_to="tensorboard", **settings)
     evo.train(resume="policy", steps=2, progress=False)
-    numbers = read_events()[0]
+    numbers = read_events()
     lines = [json.loads(line) for line in Path("policy/metrics.jsonl").read_text().splitlines()]
     assert len({line["kind"] for line in lines}) == 2
     for name in {name for line in lines for name, value in line.items() if type(value) in (int, float)} - {"step"}:
@@ -185,7 +172,7 @@ def test_a_pipeline_reports_and_is_refused_without_the_library(capsys, monkeypat
         code, _, err = command(capsys, "pipeline", "p.yaml", "-o", "out")
         assert code == 2 and "tensorboard needs the package" in err and not Path("out").exists()
     assert command(capsys, "pipeline", "p.yaml", "-o", "out")[0] == 0
-    assert read_events()[0]["iterations"][-1] == (8, 8)
+    assert read_events()["iterations"][-1] == (8, 8)
 
 
 def test_an_unknown_tracker_is_refused(capsys):

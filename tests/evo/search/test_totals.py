@@ -16,7 +16,7 @@ from test_kill import exit_code, forked
 
 import evo as api
 from evo.progress.model import Progress
-from evo.report.terminal import as_dict
+from evo.report.terminal import comparison_dict
 from evo.runs.finish import summarize_run
 from evo.search.stop import StopReason
 from islands.runs import run_totals
@@ -79,7 +79,7 @@ def shown(db, name, capsys):
     """The totals of a run in every place that shows them: place -> Totals.as_dict()."""
     with Store.open(db, read_only=True) as store:
         progress = Progress.open(store, name)
-        (arm,) = as_dict(progress)["arms"].values()
+        (arm,) = comparison_dict(progress)["arms"].values()
         found = {"screen": progress.snapshot().arms[0].totals.as_dict(), "comparison": arm}
     found["api"] = dict(api.load_run(name, db=db).summary)
     code, out, _ = evo(capsys, "show", name, "--db", db, "--json")

@@ -11,7 +11,7 @@ from scipy import stats
 
 from evo.comparison.results import Results
 from evo.comparison.summary import solve_curve
-from evo.stats import mean_interval, paired_difference, ratio_difference, ratio_interval, verdict
+from evo.stats import mean_interval, paired_difference, verdict
 from evo.stats.differences import exchange_test, splits
 
 
@@ -38,13 +38,6 @@ def test_a_rate_over_several_seeds_has_a_width_and_under_one_seed_no_interval() 
     assert 0 < several.low < 0.8 < several.high < 1
     assert mean_interval([[1.0, 1.0]], rate=True).low < 1.0
     assert not mean_interval([[1.0]], rate=True).known
-
-
-def test_rates_of_answers_are_over_seeds_that_have_any() -> None:
-    by_seeds = ratio_interval([[3.0], [5.0]], [[10.0], [20.0]])
-    found = ratio_interval([[3.0, 5.0, 0.0]], [[10.0, 20.0, 0.0]])
-    assert found == by_seeds
-    assert not ratio_interval([[3.0]], [[10.0]]).known
 
 
 def _curve(solved_at: list[list[float]]):
@@ -119,9 +112,3 @@ def test_seeds_that_do_not_differ_leave_no_interval_but_a_test() -> None:
 def test_a_rate_of_five_seeds_to_none_is_a_difference_within_its_bounds() -> None:
     found = paired_difference(np.ones((1, 5)), np.zeros((1, 5)), rate=True)
     assert found.shown and 0 < found.interval.low < found.interval.high == 1.0
-
-
-def test_rates_of_answers_on_one_problem_are_compared_over_seeds() -> None:
-    hits, trials = np.array([[8.0, 9.0, 7.0, 8.0]]), np.full((1, 4), 10.0)
-    found = ratio_difference(hits, trials, hits - 6, trials)
-    assert found.shown and found.interval.mean == pytest.approx(0.6) and found.pairs == 1

@@ -9,7 +9,7 @@ from scipy import stats as reference
 
 from evo.stats import Difference, fewest_pairs, mean_band, mean_interval, paired_difference, verdict, wilson
 from evo.stats.differences import EXACT_PAIRS, sign_flips
-from vpo.metrics import Interval
+from evo.stats.intervals import Interval
 
 TRIALS = 300
 

@@ -6,7 +6,7 @@ from support.run_records import run_record
 from evo.comparison.results import Results
 from evo.comparison.summary import best_curve, solve_curve
 from evo.progress.answer import StoredAnswer
-from evo.progress.snapshot import ArmSnapshot, Detail, ImprovementLine, PopulationView, Snapshot, TrainingCurve
+from evo.progress.snapshot import ArmSnapshot, Detail, ImprovementLine, Snapshot
 from evo.stats import Verdict
 from islands.browse import CandidateDetail
 from islands.types import Candidate, CandidateSummary, ProblemRecord, Totals
@@ -41,7 +41,7 @@ def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="do
     runs = tuple(run_record(name, status, seed, reason, summary, iterations=iterations) for seed in range(seeds))
     return ArmSnapshot(
         name, runs, problems * seeds * done, problems * seeds * iterations, totals, found, curve,
-        PopulationView((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10), **more,
+        **more,
     )  # fmt: skip
 
 
@@ -93,15 +93,6 @@ def alone(targets=True):
         [arm("fair-elm", 1.4, seeds=1, done=27, status="running", targets=targets)],
         reference=None, targets=targets, ended=False,
     )  # fmt: skip
-
-
-def training():
-    curve = TrainingCurve(
-        tuple(range(30)),
-        {"loss": tuple(1 / (1 + i) for i in range(30)), "kl": tuple(i / 1000 for i in range(30))}, "base+vpo.30",
-    )  # fmt: skip
-    verdict = (Verdict("vpo - grpo = +0.25 [0.12, 0.38]", True),)
-    return snapshot([arm("grpo", 1.4), arm("vpo", 2.6, training=curve)], verdict=verdict)
 
 
 def detailed(hostile=False):

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 import screen_samples as samples
 from rich.console import Console
-from textual.widgets import DataTable, Input
+from textual.widgets import DataTable
 
 from evo.errors import INTERRUPTED
-from evo.progress.snapshot import Weighted
-from evo.tui.app import AnswerScreen, HelpScreen, ScreenApp, WeightsScreen, choose_theme, save_svg
+from evo.tui.app import AnswerScreen, HelpScreen, ScreenApp, choose_theme
 from islands.errors import DatabaseUnavailable
 
 
@@ -87,7 +86,7 @@ def test_rows_are_chosen_opened_and_left():
     drive(scenario)
 
 
-def test_search_filters_and_orders():
+def test_problems_are_searched_by_a_part_of_their_name():
     async def scenario(it):
         await it.press("slash", "1", "9")
         assert it.app._rows == [19] and "1 of 40 · /19" in it.text()
@@ -97,12 +96,6 @@ def test_search_filters_and_orders():
         assert it.app._rows == [19] and it.app.query_one(DataTable).has_focus
         await it.press("escape")
         assert it.app._rows == list(range(40))
-        await it.press("O")
-        assert it.app._rows == list(range(40))[::-1]
-        await it.press("O", "o", "o")
-        assert "by won" in it.text()
-        await it.press("u", "d")
-        assert it.app._choice.unsolved and it.app._choice.differing
 
     drive(scenario)
 
@@ -120,70 +113,10 @@ def test_only_what_changed_is_painted_again():
     drive(scenario)
 
 
-def test_weights_are_asked_for_and_their_best_answer_stands_beside_the_best():
-    chosen = samples.detailed()
-    vector = replace(chosen.detail.stored.candidate, id=3500, rewards=(1.0, 0.0, 1.0, 1.0))
-    other = replace(
-        chosen.detail,
-        stored=replace(chosen.detail.stored, candidate=vector),
-        answer=replace(chosen.detail.answer, candidate=vector),
-    )
-    weighted = replace(chosen, weighted=Weighted({"gold": 3.0, "diamond": 1.0}, other))
-
-    async def scenario(it):
-        await it.press("w")
-        assert "weights of completion, gold, diamond, safety" in it.text()
-        it.app.screen.query_one(Input).value = "gld=3"
-        await it.press("enter")
-        assert "did you mean gold?" in it.text() and it.app._weights == {}
-        await it.press("1")
-        assert "did you mean" not in it.text()
-        for wrong, said in (("gold", "not an objective with a number"), ("spread", "for a search"), ("gold=0", "0")):
-            it.app.screen.query_one(Input).value = wrong
-            await it.press("enter")
-            assert said in it.text() and isinstance(it.app.screen, WeightsScreen)
-        await it.press("escape")
-        assert it.app._weights == {} and it.app._choice.search == ""
-        await it.press("w")
-        it.app.screen.query_one(Input).value = "gold=3,diamond=1"
-        await it.press("enter")
-        assert it.app._weights == {"gold": 3.0, "diamond": 1.0}
-        it.app.show_snapshot(weighted)
-        await it.pilot.pause()
-        text = it.text()
-        assert "best answer of vpo" in text and "best under gold 3, diamond 1" in text and "3500" in text
-        await it.press("w")
-        assert it.app.screen.query_one(Input).value == "gold=3,diamond=1"
-        it.app.screen.query_one(Input).value = ""
-        await it.press("enter")
-        assert it.app._weights == {} and "best under" not in it.text()
-
-    drive(scenario, chosen, size=(200, 50))
-
-
-def test_the_open_answer_follows_the_best_under_weights():
-    snapshot = samples.detailed()
-    both = replace(snapshot, weighted=Weighted({"gold": 3.0}, snapshot.detail))
-
-    async def scenario(it):
-        await it.press("down", "down", "down", "enter", "right", "w")
-        assert isinstance(it.app.screen, WeightsScreen)
-        await it.press("escape")
-        it.app.show_snapshot(both)
-        await it.pilot.pause()
-        assert "best under gold 3 of vpo" in it.text()
-        it.app.show_snapshot(replace(snapshot, weighted=Weighted({"iron": 1.0}, fault="no objective 'iron'")))
-        await it.pilot.pause()
-        assert "no objective 'iron'" in it.text() and "candidate 3446" in it.text()
-
-    drive(scenario, snapshot)
-
-
 def test_help_explains_keys_and_words():
     async def scenario(it):
         await it.press("question_mark")
         assert isinstance(it.app.screen, HelpScreen) and "Keys" in it.text() and "problems by a part" in it.text()
-        assert "best answer under other weights" in it.text()
         await it.press("escape")
         assert not isinstance(it.app.screen, HelpScreen)
 
@@ -243,16 +176,6 @@ def test_a_database_that_cannot_be_read_at_first_ends_the_screen():
         return app
 
     assert isinstance(asyncio.run(run()).failure, DatabaseUnavailable)
-
-
-def test_a_picture_as_svg_has_the_whole_screen():
-    svg = save_svg(samples.finished(), samples.NOW)
-    assert (
-        svg.startswith("<svg")
-        and "evo&#160;watch&#160;fair-elm" in svg.replace(" ", "&#160;")
-        and "solve&#160;rate" in svg
-    )
-    assert all(mark in svg for mark in "●▲■◆")
 
 
 def test_the_theme_is_chosen_by_the_environment(monkeypatch):

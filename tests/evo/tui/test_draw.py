@@ -1,7 +1,6 @@
 """What the screen shows of a snapshot, by hand-made ones: every part in its width, text of models harmless."""
 
 import io
-import math
 import re
 from dataclasses import replace
 
@@ -16,11 +15,11 @@ from evo.progress.snapshot import FailedProblem
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
 from evo.tui.palette import DARK
-from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, natural, select
+from evo.tui.problems import ProblemTable
 from islands.lock import LOST
 from problems.objectives import Objective
 
-SAMPLES = [samples.finished, samples.running, samples.alone, samples.training, samples.detailed]
+SAMPLES = [samples.finished, samples.running, samples.alone, samples.detailed]
 
 
 def printed(renderable, width):
@@ -41,19 +40,14 @@ def test_a_picture_fits_its_width_and_has_every_part(make, width):
         assert all(arm.name in text for arm in snapshot.arms)
 
 
-def test_a_rate_stands_beside_the_solved_searches_only_if_it_is_theirs():
-    shown = [printed(draw.arms(make(), 120, DARK), 120) for make in (samples.finished, samples.running)]
-    assert ["rate [95%]" in text for text in shown] == [True, False]
-
-
 def test_a_comparison_shows_its_verdicts_the_shown_ones_first():
-    lines = printed(draw.verdict(samples.finished(), DARK), 120).splitlines()
+    lines = printed(draw.verdict_lines(samples.finished(), DARK), 120).splitlines()
     assert [line[:1] for line in lines] == ["→", "→", " "] and "no difference shown" in lines[2]
-    few = printed(draw.verdict(samples.finished(), DARK, 2), 120).splitlines()
+    few = printed(draw.verdict_lines(samples.finished(), DARK, 2), 120).splitlines()
     assert few[0].startswith("→") and few[1] == "  … 2 more pairs: evo show fair-elm"
-    waiting = printed(draw.verdict(replace(samples.finished(), verdict=()), DARK), 120)
+    waiting = printed(draw.verdict_lines(replace(samples.finished(), verdict=()), DARK), 120)
     assert "waits until every search has begun" in waiting
-    assert not draw.verdict(samples.alone(), DARK).plain
+    assert not draw.verdict_lines(samples.alone(), DARK).plain
 
 
 @pytest.mark.parametrize(
@@ -86,7 +80,7 @@ def test_the_state_of_a_run_that_has_ended(status, reason, state, mood):
 
 def test_narrow_screens_leave_the_lightest_columns_out():
     wide, narrow = (printed(draw.arms(samples.running(), width, DARK), width) for width in (160, 60))
-    assert "tokens" in wide and "solved" in narrow and "tokens" not in narrow
+    assert "iterations" in wide and "solved" in narrow and "iterations" not in narrow
     assert max(map(len, narrow.splitlines())) <= 60
 
 
@@ -102,11 +96,6 @@ def test_failed_problems_are_named_with_their_reason():
     text = printed(draw.errors(snapshot, DARK), 100)
     assert "scorer failed maze:hard/99 (grpo) no score" in text and "unreadable reply" in text
     assert "1 left out" in draw.head(snapshot, 120, samples.NOW, DARK).plain
-
-
-def test_the_training_panel_shows_the_step_that_the_trainer_counts():
-    text = printed(draw.training(samples.training(), 80, DARK), 80)
-    assert "step 29" in text and "base+vpo.30" in text and "loss" in text
 
 
 def test_a_detail_has_vector_lineage_changes_and_answer():
@@ -147,24 +136,10 @@ def test_outcomes_and_gaps_in_words():
     assert outcome_cell(standings([unsolved.results], None, 2), 0, 0, 2, fitness).text.startswith("0.")
 
 
-def test_problems_are_filtered_and_ordered():
-    snapshot = samples.finished(12)
-    table = ProblemTable()
-    standing = table.standing(snapshot)
-    assert table.standing(snapshot) is standing, "computed once for the same results"
-    assert select(snapshot, standing, TableChoice(search="/1")) == [1, 10, 11]
-    assert select(snapshot, standing, TableChoice(order=NAME)) == list(range(12)), "9 before 10"
-    assert select(snapshot, standing, TableChoice(reverse=True)) == list(range(12))[::-1]
-    took = [standing.took[3, row] for row in select(snapshot, standing, TableChoice(order=3))]
-    assert took == sorted(took) and not math.isinf(took[0])
-    ahead = [standing.sign[:, row].sum() for row in select(snapshot, standing, TableChoice(order=WON))]
-    assert ahead == sorted(ahead, reverse=True)
-    unsolved = select(snapshot, standing, TableChoice(unsolved=True))
-    assert unsolved == [row for row in range(12) if standing.unsolved[row]]
-    assert (
-        describe(TableChoice(search="1", unsolved=True, order=NAME), snapshot, 3) == "3 of 12 · /1 · unsolved · by name"
-    )
-    assert natural("a/10") > natural("a/9")
+def test_standings_are_computed_once_for_the_same_results():
+    snapshot, table = samples.finished(12), ProblemTable()
+    assert table.standing(snapshot) is table.standing(snapshot)
+    assert table.rows(snapshot, "/1") == [1, 10, 11] and table.rows(snapshot) == list(range(12))
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])

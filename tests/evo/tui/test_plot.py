@@ -3,7 +3,7 @@ import pytest
 
 from evo.comparison.summary import Curve
 from evo.tui.palette import DARK
-from evo.tui.plot import NO_CURVE, draw_plot, overlay, trace
+from evo.tui.plot import draw_plot, sparkcurve, trace
 
 
 def chars(dots):
@@ -28,22 +28,6 @@ def test_dots_outside_are_not_drawn(y):
     assert not dot(0, y).any()
 
 
-def test_curves_that_overlap_take_turns_so_that_each_keeps_its_colour():
-    curves = [trace([layer] * 16, 1) for layer in (0, 1, 2)] + [trace([np.nan] * 14 + [3, 3], 1)]
-    dots, owner = overlay(curves)
-    assert owner.tolist() == [[0, 0, 1, 1, 2, 2, 0, 3]]
-    assert chars(dots) == ["⠉⠉⠒⠒⠤⠤⠉⣀"], "a cell has the dots of its curve only"
-    assert overlay([dot(0, 0, width=2)])[1].tolist() == [[0, NO_CURVE]]
-
-
-def test_a_line_hides_the_bands_of_its_cell():
-    curve = Curve(np.arange(1, 31), np.full(30, 0.5), np.full(30, 0.5), np.full(30, 0.9))
-    shown = draw_plot([(0, "a", curve)], True, 40, 12, DARK)
-    dim = {shown.plain[span.start : span.end] for span in shown.spans if getattr(span.style, "dim", False)}
-    line = next(row for row in shown.plain.split("\n") if "⠒⠒" in row or "⠤⠤" in row or "⠉⠉" in row or "⣀⣀" in row)
-    assert dim and not dim & set(line) - {" "}
-
-
 def test_traces_join_neighbours_and_leave_gaps():
     assert chars(trace([0, 7, np.nan, 3], 2)) == ["⡇⢀", "⢸ "]
 
@@ -57,15 +41,26 @@ def draw(curves, width, height, share=True):
     return draw_plot(curves, share, width, height, DARK).plain.split("\n")
 
 
-def test_a_plot_has_round_numbers_at_its_axes_and_names_at_its_ends():
+def test_a_plot_has_numbers_at_its_axes_and_names_at_its_ends():
     curves = [drawn("base", 0, np.linspace(0, 0.5, 200)), drawn("vpo", 1, np.linspace(0, 0.9, 200))]
     lines = draw(curves, 80, 14)
     assert len(lines) == 14 and max(map(len, lines)) <= 80
-    for tick in ("100%", "75%", "50%", "25%", "0%"):
+    for tick in ("100%", "50%", "0%"):
         assert sum(line.lstrip().startswith(tick + "┤") for line in lines) == 1
-    assert all(f" {number} " in lines[-1] for number in (50, 100, 150, 200)) and "iterations" in lines[-1]
+    assert lines[-1].lstrip().startswith("└1 ") and lines[-1].endswith("200 iterations")
     vpo, base = (next(i for i, line in enumerate(lines) if name in line) for name in ("vpo", "base"))
     assert vpo < base and "90%" in lines[vpo] and "▲" in lines[vpo]
+
+
+def test_curves_that_overlap_take_turns():
+    shown = draw_plot([drawn("a", 0, [0.5] * 60), drawn("b", 1, [0.5] * 60)], True, 60, 8, DARK)
+    colours = {str(span.style) for span in shown.spans if set(shown.plain[span.start : span.end]) <= set("⠤⠒")}
+    assert len(colours) == 2
+
+
+def test_a_curve_of_one_line_keeps_its_last_values():
+    assert sparkcurve([], 3, 0, 1) == "   " and sparkcurve([np.nan] * 8, 2, 0, 1) == "  "
+    assert sparkcurve([0, 1, 1, 1], 2, 0, 1) == "⡜⠉", "a rise is a stroke"
 
 
 def test_curves_that_end_together_keep_names_apart():
@@ -76,7 +71,8 @@ def test_curves_that_end_together_keep_names_apart():
 
 def test_values_beyond_shares_get_a_scale_of_their_own():
     lines = draw([drawn("a", 0, np.linspace(120, 480, 30))], 60, 12, share=False)
-    assert any(line.lstrip().startswith("200┤") for line in lines)
+    ticks = [line.partition("┤")[0].strip() for line in lines if "┤" in line]
+    assert list(filter(None, ticks)) == ["480", "300", "120"]
     close = draw([drawn("a", 0, np.linspace(-1234567.002, -1234567.001, 30))], 60, 12, share=False)
     ticks = [line.split("┤")[0].strip() for line in close if "┤" in line]
     assert len(set(ticks) - {""}) == len([tick for tick in ticks if tick]) >= 2

@@ -1,15 +1,16 @@
-"""The page of `evo ui` by requests: its content, whom it answers, and that texts of models are never more than text."""
+"""`evo ui` by requests: its pages are those of `evo runs` and `evo report`, whom it answers, and that it only reads."""
 
 import http.client
-import json
 import re
 import shutil
 import sqlite3
 from contextlib import contextmanager
 
 import pytest
-from support.hostile_text import Elements
+from support.hostile_text import HOSTILE, Elements
 
+from evo.cli import invoke
+from evo.ui import pages
 from islands.store import Store
 
 
@@ -31,13 +32,7 @@ class Client:
     def page(self, path, status=200):
         reply = self.get(path)
         assert reply.status == status, reply.body
-        found = Elements(reply.body)
-        headings = [int(tag[1]) for tag, _ in found.elements if re.fullmatch("h[1-6]", tag)]
-        assert headings[0] == 1 and all(
-            deeper - level <= 1 for level, deeper in zip(headings, headings[1:], strict=False)
-        )
-        assert len(found.of("script")) == 1 and "src" not in found.of("script")[0]
-        return found
+        return Elements(reply.body)
 
 
 @pytest.fixture(scope="module")
@@ -58,112 +53,120 @@ def client(made, connect):
         yield opened
 
 
-def test_a_comparison_is_listed_and_shown(client, made):
+def links(page):
+    return {one["href"] for one in page.of("a")}
+
+
+def test_the_list_has_the_rows_of_evo_runs(client, made, capsys):
     listed = client.page("/")
-    assert [one["href"] for one in listed.of("a") if one["href"].startswith("/run/")] == ["/run/made-up"]
-    assert "3 arms: base, best-of-n, grpo" in listed.text
-    shown = client.page("/run/made-up")
-    assert "all runs have ended" in shown.text and " - base = " in shown.text
-    assert len(shown.of("figure")) == 2 + 5
-    best = [one["href"] for one in shown.of("a") if "/candidate/" in one["href"]]
-    answer = client.page(best[0])
-    assert "fitness" in answer.text and "Write eight digits." in answer.text
-    one_run = client.page("/run/made-up%2Fgrpo%2Fs0")
-    assert "made:grpo" in one_run.text and "the run has ended" in one_run.text
+    assert links(listed) == {"/run/made-up"}
+    assert invoke(["runs", "--db", made]) == 0
+    titles, row = capsys.readouterr().out.splitlines()
+    assert all(cell in listed.text for cell in re.split(r"  +", row.strip())) and "policy" in titles
 
 
-@pytest.fixture(scope="module")
-def digits_client(connect, small_run):
-    """A client of a database with a finished run, and its address."""
-    address = f"sqlite:///{small_run}"
+def test_a_page_is_the_file_of_evo_report_with_a_way_back(client, made, tmp_path):
+    file = tmp_path / "report.html"
+    for name, path in (("made-up", "/run/made-up"), ("made-up/grpo/s0", "/run/made-up%2Fgrpo%2Fs0")):
+        assert invoke(["report", name, "-o", str(file), "--db", made]) == 0
+        served = client.get(path)
+        way = re.search(r"<nav aria-label=\"Where you are\">.*\n", served.body)
+        assert served.body.replace(way[0], "", 1) == file.read_text() and "made-up" in way[0]
+
+
+def test_a_page_has_another_version_when_its_run_went_on(connect, tmp_path, search_with, digits, digits_policy):
+    """One that did not change is not sent again. The page of a run that has ended does not ask for another."""
+    address = f"sqlite:///{tmp_path}/evo.db"
+    settings = dict(name="run", iterations=40)
+    search_with([digits("a")], digits_policy(), address, stop_after=3, **settings)
     with connect(address) as client:
-        yield client, address
+
+        def versions():
+            return [client.get(path, method="HEAD").headers["ETag"] for path in ("/", "/run/run")]
+
+        with Store.open(address) as store, store.lease(store.run("run").id):
+            before = versions()
+            for path, tag in zip(("/", "/run/run"), before, strict=True):
+                shown = client.get(path)
+                assert tag == shown.headers["ETag"] == f'"{Elements(shown.body).of("body")[0]["data-version"]}"'
+                assert "location.reload()" in shown.body
+                again = client.get(path, If_None_Match=tag)
+                assert again.status == 304 and not again.body
+            assert versions() == before
+        search_with([digits("a")], digits_policy(), address, resume=True, **settings)
+        with Store.open(address) as store:
+            store.finish_run(store.run("run").id, "done")
+        assert not set(versions()) & set(before)
+        ended = client.get("/run/run").body
+        assert "location.reload()" not in ended and "connect-src" not in ended and "data-version" not in ended
 
 
-@pytest.mark.parametrize(
-    ("query", "holds"),
-    [
-        ("show=valid", lambda one: one["error"] is None),
-        ("show=failed", lambda one: one["error"] is not None),
-        ("show=failed&kind=not+eight+digits", lambda one: one["error"] == "not eight digits"),
-        ("problem=1", lambda one: one["problem"] == 1),
-        ("sort=fitness", lambda one: True),
-    ],
-)
-def test_candidates_are_picked_by_filters(digits_client, query, holds):
-    from islands.browse import candidates_table
-
-    client, address = digits_client
-    with Store.open(address, read_only=True) as store:
-        every = list(candidates_table(store, store.run("run").id))
-    for one in every:
-        one["problem"] = {"a": 0, "b": 1}[one["problem"]]
-    expected = {one["candidate"] for one in every if holds(one)}
-    assert expected and (query == "sort=fitness" or len(expected) < len(every))
-    found = []
-    for page in (1, 2, 3, 4):
-        shown = client.page(f"/run/run/candidates?{query}&page={page}")
-        ids = [int(one["href"].split("/")[-1]) for one in shown.of("a") if re.search(r"/candidate/\d+$", one["href"])]
-        found += [id for id in ids if id not in found]
-    assert set(found) == expected
-    if query == "sort=fitness":
-        rank = {one["candidate"]: (one["error"] is not None, -one["fitness"]) for one in every}
-        assert [rank[id] for id in found] == sorted(rank.values())
-
-
-def test_one_candidate_has_its_prompt_scores_and_line(digits_client):
-    client, address = digits_client
-    with Store.open(address, read_only=True) as store:
-        best = store.problems(store.run("run").id)[0]
-    shown = client.page(f"/run/run/candidate/{best.best}")
-    for part in ("even", "Write eight digits.", "Changes to the parent", "Ancestors", "digits-1", "The whole reply"):
-        assert part in shown.text
-    parent = next(one["href"] for one in shown.of("a") if re.search(r"/candidate/\d+$", one["href"]))
-    assert f"/run/run/candidate/{best.best}" in {one.get("href") for one in client.page(parent).of("a")}
-    saved = client.get(f"/run/run/candidate/{best.best}/text")
-    assert re.fullmatch(r"\d{8}", saved.body)
-    assert (
-        saved.headers["Content-Disposition"].startswith("attachment") and "text/plain" in saved.headers["Content-Type"]
-    )
-
-
-def test_what_models_wrote_is_text_everywhere(hostile_database, connect):
-    address, best = hostile_database
+def test_a_database_may_come_go_and_come_back(connect, tmp_path, small_run, capsys):
+    address = f"sqlite:///{tmp_path}/evo.db"
     with connect(address) as client:
-        answers = ("/candidates?show=failed", "/candidates?sort=fitness", f"/candidate/{best}")
-        for path in ("/", "/run/both", *(f"/run/both{rest}" for rest in answers)):
-            reply = client.get(path)
+        assert f"evo demo --db {address}" in client.page("/").text
+        for _ in range(2):
+            shutil.copy(small_run, tmp_path / "evo.db")
+            assert "/run/run" in links(client.page("/")) and "30 iterations" in client.page("/run/run").text
+            for file in tmp_path.glob("evo.db*"):
+                file.unlink()
+            assert "evo.db" in client.page("/run/run", 503).text
+            assert "There are no runs yet" in client.page("/").text
+        (tmp_path / "evo.db").write_bytes(b"no database" * 1000)
+        assert "not a database" in client.page("/", 503).text
+    assert not capsys.readouterr().err
+
+
+def test_a_page_that_failed_at_first_is_fine_later(connect, made, monkeypatch, capsys):
+    build = pages.build_page
+    with connect(made) as client:
+        monkeypatch.setattr(pages, "build_page", lambda progress: 1 / 0)
+        assert "ZeroDivisionError" in client.page("/run/made-up", 500).text
+        assert "Traceback" in capsys.readouterr().err
+        monkeypatch.setattr(pages, "build_page", build)
+        assert "all runs have ended" in client.page("/run/made-up").text
+
+
+def test_a_page_is_built_once_for_many_requests(monkeypatch, made):
+    monkeypatch.setattr(pages, "_FRESH_SECONDS", 60.0)
+    built, build = [], pages.build_page
+    monkeypatch.setattr(pages, "build_page", lambda progress: built.append(progress.name) or build(progress))
+    asked = pages.RunPages(made)
+    assert len({id(asked.page("made-up")) for _ in range(3)}) == 1 == len(built)
+    monkeypatch.setattr(pages, "_FRESH_SECONDS", 0.0)
+    asked = pages.RunPages(made)
+    assert len({asked.page("made-up").version for _ in range(3)}) == 1 and len(built) == 2, "no row is new"
+
+
+def test_what_models_wrote_is_text(hostile_runs, connect):
+    with connect(hostile_runs(HOSTILE, iterations=4)) as client:
+        for path in ("/", "/run/both"):
             found = client.page(path)
-            assert len(reply.body) < 1_000_000, path
             assert not {"img", "iframe", "object", "base"} & {tag for tag, _ in found.elements}
-            assert len(found.of("style")) == 1 and all(one.get("class") == "plot" for one in found.of("svg"))
             attributes = {name for _, of_tag in found.elements for name in of_tag}
             assert not {name for name in attributes if name.startswith("on") or name in ("style", "srcdoc")}
-            assert all(one["href"].startswith(("/", "#")) for one in found.of("a"))
-            assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]", reply.body), path
-            assert "</script>" in found.text
-        for sign in ("<script>fetch(", "javascript:alert(4)", "{{ 7 * 7 }}", "␛[31m␈␀<U+202E><U+2066><U+D800>", "&lt;"):
-            assert sign in found.text
-        for sign in ("alert(3)", "</title>␀", "</script><b>"):  # a report is this page in a file
-            assert sign in client.page("/run/both").text
-        whole = client.get(f"/run/both/candidate/{best}/text")
-        assert len(whole.body) > 1_000_000 and whole.headers["X-Content-Type-Options"] == "nosniff"
+            assert all(one.startswith(("/", "#")) for one in links(found)) and "</script>" in found.text
 
 
-def test_each_answer_forbids_scripts_of_others_and_other_origins(client):
-    for path in ("/", "/run/made-up", "/nothing", "/run/made-up/candidates?problem=x"):
+def test_every_answer_forbids_scripts_of_others_and_other_origins(client):
+    for path in ("/", "/run/made-up", "/nothing"):
         headers = client.get(path, Origin="http://evil.example").headers
         policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
-        assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
-        assert policy["script-src"].startswith("'sha256-") and policy["style-src"].startswith("'sha256-")
-        assert policy["connect-src"] == policy["form-action"] == "'self'"
+        assert (
+            policy["default-src"]
+            == policy["base-uri"]
+            == policy["frame-ancestors"]
+            == policy["form-action"]
+            == "'none'"
+        )
+        assert re.fullmatch("('sha256-[^']+' ?)+", policy["script-src"]) and policy["connect-src"] == "'self'"
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert not any(name.lower().startswith("access-control") for name in headers)
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_it_only_reads(client, method):
-    assert client.get("/", method=method).status == 501
+@pytest.mark.parametrize("path", ["/run/nothing", "/run/made-up/x", "/run/", "/static/page.js", "/run/%00%ff"])
+def test_wrong_addresses_get_a_page_that_says_so(client, path, capsys):
+    assert "Not found" in client.page(path, 404).text and not capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -199,97 +202,6 @@ def test_a_token_opens_the_page_and_leaves_the_address(made, connect):
         assert client.get("/", Cookie=cookie).status == 200
         assert client.get("/", Cookie=cookie[:-1]).status == 403
         assert client.get("/", Cookie=cookie, Host="evil.example").status == 403
-        assert client.get("/", Cookie=cookie, Host="192.168.0.7:1").status == 403
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/run/nothing", 404),
-        ("/run/made-up/x", 404),
-        ("/run/made-up/candidate/999999", 404),
-        ("/run/made-up/candidate/x", 404),
-        ("/run/made-up/candidate/" + "9" * 30, 404),
-        ("/static/page.js", 404),
-        ("/run/made-up/candidates?page=x", 400),
-        ("/run/made-up/candidates?problem=x", 400),
-        ("/run/made-up/candidates?page=" + "9" * 40, 400),
-        ("/?page=7&q=%00%ff", 200),
-    ],
-)
-def test_wrong_addresses_get_a_page_that_says_so(client, path, status, capsys):
-    assert client.page(path, status).text
-    assert not capsys.readouterr().err
-
-
-def test_without_runs_it_says_what_to_type(tmp_path, connect, small_run):
-    address = f"sqlite:///{tmp_path}/evo.db"
-    with connect(address) as client:
-        empty = client.page("/")
-        assert f"evo run maze:test --limit 10 --policy embedded:vpo --name mazes --db {address}" in empty.text
-        shutil.copy(small_run, tmp_path / "evo.db")
-        assert "/run/run" in {one["href"] for one in client.page("/").of("a")}
-        for file in tmp_path.glob("evo.db*"):
-            file.unlink()
-        assert client.page("/run/run", 503)
-        assert "There are no runs yet" in client.page("/").text
-
-
-def test_every_run_is_listed_the_failed_one_with_its_reason(connect, tmp_path, search_with, digits, digits_policy):
-    address = f"sqlite:///{tmp_path}/evo.db"
-    for name in ("first", "second"):
-        search_with([digits("a")], digits_policy(), address, name=name, iterations=2)
-    with Store.open(address) as store:
-        store.finish_run(store.run("first").id, "done")
-        store.finish_run(store.run("second").id, "failed", "no memory")
-    with connect(address) as client:
-        shown = client.page("/")
-        assert {one["href"] for one in shown.of("a") if "/run/" in one["href"]} == {"/run/first", "/run/second"}
-        assert "no memory" in shown.text and [one["value"] for one in shown.of("input") if "value" in one] == [
-            "second",
-            "first",
-        ]
-        both = client.page("/together?run=second&run=first")
-        assert "second and first" in both.text and "has no run named x" in client.page("/together?run=x", 404).text
-
-
-def test_trainings_below_this_folder_are_listed_and_shown(here, connect):
-    (here / "runs" / "vpo").mkdir(parents=True)
-    config = {"method": "vpo", "policy": "embedded:base", "problems": ["maze:train"], "steps": 2}
-    (here / "runs/vpo/train.json").write_text(json.dumps({"command": "evo train <vpo>", "config": config}))
-    with connect(f"sqlite:///{here}/evo.db") as client:
-        assert "/training/runs/vpo" in {one["href"] for one in client.page("/").of("a")}
-        assert "evo train <vpo>" in client.page("/training/runs/vpo").text
-        assert "there is no training in .." in client.page("/training/..", 404).text
-
-
-def test_a_page_that_did_not_change_is_not_sent_again(client):
-    tag = client.get("/").headers["ETag"]
-    again = client.get("/", If_None_Match=tag)
-    assert again.status == 304 and not again.body
-
-
-def test_it_never_writes(made, connect):
-    path = made.removeprefix("sqlite:///")
-    with sqlite3.connect(path) as connection:
-        before = connection.execute("PRAGMA data_version").fetchone(), connection.total_changes
-        with connect(made) as client:
-            client.page("/run/made-up")
-            client.page("/run/made-up/candidates")
-        assert (connection.execute("PRAGMA data_version").fetchone(), connection.total_changes) == before
-    connection.close()
-
-
-def test_the_command_reports_bad_input(capsys, here, connect):
-    from evo.cli import invoke
-
-    assert invoke(["ui", "mysql://x/y"]) == 2
-    assert "not a database that runs can be kept in" in capsys.readouterr().err
-    with connect(f"sqlite:///{here}/evo.db") as client:
-        assert invoke(["ui", "--port", str(client.server.port)]) == 2
-    assert "--port 0 chooses a free one" in capsys.readouterr().err
-    assert invoke(["ui", "--host", "999.1.1.1", "--port", "0"]) == 2
-    assert "--host names an address of this machine" in capsys.readouterr().err
 
 
 def test_another_host_than_this_machine_always_has_a_token(made, connect):
@@ -297,11 +209,27 @@ def test_another_host_than_this_machine_always_has_a_token(made, connect):
         token = client.server.token
         assert client.server.address == f"http://127.0.0.1:{client.server.port}/?token={token}" and len(token) >= 24
         for host in (client.host, "workstation:8080"):  # a published port, and the name that others have for it
-            assert client.get("/", Host=host).status == 403
-            assert client.get("/?token=wrong", Host=host).status == 403
+            assert client.get("/", Host=host).status == client.get("/?token=wrong", Host=host).status == 403
             cookie = client.get(f"/?token={token}", Host=host).headers["Set-Cookie"].partition(";")[0]
             assert client.get("/run/made-up", Host=host, Cookie=cookie).status == 200
-    for host in ("127.0.0.1", "localhost"):
-        with connect(made, host=host) as client:
-            assert not client.server.token and client.get("/").status == 200
-            assert client.get("/", Host="workstation:8080").status == 403
+    with connect(made, host="localhost") as client:
+        assert not client.server.token and client.get("/").status == 200
+
+
+def test_it_only_reads(client, made):
+    assert {client.get("/", method=method).status for method in ("POST", "PUT", "DELETE", "OPTIONS")} == {501}
+    with sqlite3.connect(made.removeprefix("sqlite:///")) as connection:
+        before = connection.execute("PRAGMA data_version").fetchone()
+        client.page("/run/made-up")
+        assert connection.execute("PRAGMA data_version").fetchone() == before
+    connection.close()
+
+
+def test_the_command_reports_bad_input(capsys, here, connect):
+    assert invoke(["ui", "mysql://x/y"]) == 2
+    assert "not a database that runs can be kept in" in capsys.readouterr().err
+    with connect(f"sqlite:///{here}/evo.db") as client:
+        assert invoke(["ui", "--port", str(client.server.port)]) == 2
+    assert "--port 0 chooses a free one" in capsys.readouterr().err
+    assert invoke(["ui", "--host", "999.1.1.1", "--port", "0"]) == 2
+    assert "--host names an address of this machine" in capsys.readouterr().err

@@ -1,8 +1,10 @@
 """The compact language: what is written can be read back, and what a model may write is read safely."""
 
 import random
+from pathlib import Path
 
 import pytest
+import yaml
 
 from problems.maze.board import Maze, simulate
 from problems.maze.generator import generate
@@ -28,6 +30,7 @@ from vpo.languages.maze_words import (
 from vpo.languages.maze_words import decode_chain as routes
 from vpo.languages.pretrain import build_tokenizer
 
+READ = yaml.safe_load(Path(__file__).with_name("maze_chains.yaml").read_text(encoding="utf-8"))
 PROBLEMS = problem_set("maze:test")
 LARGE = problem_set("maze:large", 30)
 
@@ -123,24 +126,7 @@ def test_a_budget_without_a_word_is_written_as_the_nearest():
     assert encode_prompt(Maze(maze.tiles, 3)).split()[2] == f"t{BUDGETS[0]}"
 
 
-@pytest.mark.parametrize(
-    ("text", "moves"),
-    [
-        ("", []),
-        ("01 02 03", []),  # no answer was opened
-        (">00 01 02 12", ["RRD"]),
-        (">00 01 02 >00 10 20", ["RR", "DD"]),
-        (">00 >00 01", ["R"]),  # an empty answer is none
-        (">00 01 77 78 >00 10", ["R", "D"]),  # a leap ends the answer
-        (">00 01 01 02", ["R"]),  # so does standing still
-        (">00 ^U ^L 01", ["ULR"]),
-        (">00 01 #02 02", ["R"]),
-        (">00 01 nonsense >88 87", ["R", "L"]),
-        (">99 01 >08 07", ["L"]),
-        (">00 10 ^ ^X 20", ["D"]),
-        ("m3 ok par >72 62", ["U"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "moves"), READ["alone"])
 def test_any_text_is_read(text, moves):
     assert routes(text) == moves
 
@@ -148,22 +134,7 @@ def test_any_text_is_read(text, moves):
 PARENT = "S00 E88 t27 par >00 k1 01 k2 02 k3 12 k4 02 k5 03 k6 ^U k7 04 ok m3"  # RRDURUR
 
 
-@pytest.mark.parametrize(
-    ("text", "moves"),
-    [
-        (">00 k3 12 22", ["RRDD"]),
-        (">00 k3 22", ["RRDD"]),  # the cell of a copy's end need not be named
-        (">00 k3 11 21", ["RRDLD"]),
-        (">00 k4 02 12", ["RRDUD"]),  # a step is one visit: 02 is come to twice
-        (">00 10 11 01 =", ["DRURDURUR"]),  # from the first visit of 01, its detour with it
-        (">00 01 k5 03 13 >00 k1 11", ["RRDURD", "RD"]),
-        (">00 k6 03 13", ["RRDURUD"]),  # the bump is the parent's too
-        (">00 = k3", ["RRDURUR"]),  # nothing leads back
-        (">00 k3 12 12 22", ["RRD"]),  # named twice: standing still
-        (">00 k8 54 >00 10", ["D"]),  # the parent has no such step
-        (">00 10 = >00 k0 >00 k >00 k1x", ["D"]),  # it was never there; no steps
-    ],
-)
+@pytest.mark.parametrize(("text", "moves"), READ["with a parent"])
 def test_copies_are_of_the_parent_that_the_prompt_shows(text, moves):
     assert routes(text, PARENT) == moves
     assert routes(">00 10 k2 22 >00 =", "S00 E88 t27 m3") == routes(">00 10 k2") == ["D"]  # no parent, nothing to copy

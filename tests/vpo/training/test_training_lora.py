@@ -80,10 +80,10 @@ def test_every_process_begins_with_the_same_adapter_and_draws_leave_the_callers_
 MODEL = tiny_model(num_hidden_layers=1)
 
 
-def test_checkpointing_and_sharing_change_nothing_for_an_adapter() -> None:
+def test_the_cut_of_a_batch_changes_nothing_for_an_adapter() -> None:
     groups = random_groups(MODEL, 3)
     found = []
-    for changes in ({}, {"gradient_checkpointing": True}, {"token_budget": 1}):
+    for changes in ({}, {"token_budget": 1}):
         trainer = trainer_of(copy.deepcopy(MODEL), **changes)
         trainer.step(groups)
         found.append(gradients(trainer.model))

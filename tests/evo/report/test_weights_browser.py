@@ -1,4 +1,4 @@
-"""The sliders of weights in a real browser: by keyboard and by pointer, wide and narrow, in a file and served. What the
+"""The sliders of weights in a real browser: by keyboard and by pointer, wide and narrow. What the
 script chooses is what evo.progress.front chooses."""
 
 import itertools
@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.page_faults import CLIPPED, TOO_SMALL
-from support.stored_searches import store_vectors
+from support.stored_searches import best_under, store_vectors
 
 import evo
+from evo.progress.front import front_of
 from evo.progress.model import Progress
 from islands.store import Store
 from problems.objectives import Objective
@@ -29,7 +30,8 @@ def open_report(tab, page_for, tmp_path):
         if objectives is not None:
             store_vectors(address, name, objectives, arms or {"a": GIVEN}, **settings)
         with Store.open(address, read_only=True) as store:
-            front = Progress.open(store, name).read_front(0)
+            progress = Progress.open(store, name)
+            front = front_of(progress.comparison.problems[0], progress.read_valid(0))
         file = tmp_path / "report.html"
         file.write_text(page_for(address, name)[1], encoding="utf-8")
         tab.goto(file.as_uri())
@@ -136,7 +138,7 @@ def test_the_script_chooses_what_python_chooses(open_report):
         [list(map(int, weights)) for weights in weightings],
     )
     for weights, (which, *arms) in zip(weightings, chosen, strict=True):
-        best = [front.best(weights, arm) for arm in (None, 0, 1)]
+        best = [best_under(front, weights, arm) for arm in (None, 0, 1)]
         assert which.split(",")[0] == f"candidate {best[0].stored.id}", weights
         means = [np.dot(one.stored.rewards, weights) / sum(weights) for one in best[1:]]
         assert [float(text) for text in arms[::2]] == pytest.approx(means, abs=6e-5), "four digits"
@@ -161,36 +163,10 @@ def test_a_fitness_of_its_own_is_said_and_kept_until_a_slider_moves(open_report)
     assert shown(tab) == front.answers[0].stored.id and command(tab) == ""
     assert "scorer's own number" in tab.locator(".weights").inner_text()
     tab.locator(".sliders input").first.press("End")
-    assert shown(tab) == front.best((2, 1)).stored.id and command(tab) == "gold=2,cost=1"
+    assert shown(tab) == best_under(front, (2, 1)).stored.id and command(tab) == "gold=2,cost=1"
 
 
 def test_one_objective_has_no_sliders(open_report):
     tab, _ = open_report((Objective("gold"),), {"a": [(0.1,), (0.4,)]})
     assert tab.locator(".card").count() == 1 and tab.locator("input[type=range]").count() == 0
     assert tab.complaints == []
-
-
-def test_the_served_page_links_the_answer_and_keeps_weights_and_focus_over_an_update(tab, serve, tmp_path):
-    address, replies = f"sqlite:///{tmp_path / 'evo.db'}", []
-    store_vectors(address, "c", TRADE, {"a": GIVEN})
-
-    def change(route):
-        """The page of a run that goes on: its second reply has another text."""
-        reply = route.fetch()
-        text = reply.text().replace("<body", "<body data-live", 1)
-        replies.append(text)
-        route.fulfill(response=reply, body=text if len(replies) == 1 else text.replace("answer 4:", "answer four:"))
-
-    with serve(address) as server:
-        tab.route("**/run/c", change)
-        tab.goto(f"{server.address}run/c")
-        tab.get_by_label("cost").and_(tab.locator("input")).press("End")
-        id = shown(tab)
-        tab.wait_for_selector("#answer-1:has-text('answer four:')")
-        tab.unroute_all(behavior="wait")
-        assert shown(tab) == id and command(tab) == "gold=1,cost=2"
-        tab.keyboard.press("Home")
-        assert command(tab) == "gold=1,cost=0" and shown(tab) != id
-        tab.keyboard.press("End")
-        tab.locator("[data-part=which] a").click()
-        tab.wait_for_url(f"**/run/c/candidate/{id}")

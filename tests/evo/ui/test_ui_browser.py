@@ -1,0 +1,61 @@
+"""`evo ui` in a real browser: its pages fit, and a page whose run goes on is loaded again at the same place. Needs
+playwright and a Chromium; skipped without, but not where CI is set."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support.hostile_text import HOSTILE
+from support.page_faults import CLIPPED, TOO_SMALL
+
+from islands.store import Store
+
+pytestmark = [pytest.mark.long, pytest.mark.browser]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_list_and_a_run_fit_and_hostile_texts_do_nothing(tab, serve, made, hostile_runs, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    with ThreadPoolExecutor(1) as thread:  # the browser's event loop runs in this one
+        hostile = thread.submit(hostile_runs, HOSTILE, iterations=4).result()
+    for address in (made, hostile):
+        with serve(address) as server:
+            tab.goto(server.address)
+            for name in ("list", "run"):
+                tab.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+                assert tab.evaluate("document.documentElement.scrollWidth") <= width, name
+                assert tab.evaluate(TOO_SMALL) == tab.evaluate(CLIPPED) == [], name
+                if name == "list":
+                    tab.click("#runs tbody a")
+            assert tab.locator("svg.plot").count() > 0
+            assert all(url.startswith((server.address, "data:")) for url in tab.requests)
+            tab.goto("about:blank")
+        tab.requests.clear()
+    assert tab.complaints == []
+
+
+def test_a_search_appears_and_its_page_goes_on_where_the_reader_was(
+    tab, serve, tmp_path, search_with, digits, digits_policy
+):
+    address = f"sqlite:///{tmp_path}/evo.db"
+    with ThreadPoolExecutor(1) as thread, serve(address) as server:
+        tab.goto(server.address)
+        policy, problems = digits_policy(batch=1, delay=0.3), [digits("a"), digits("b")]
+        search = thread.submit(search_with, problems, policy, address, name="first", iterations=30)
+        tab.click("text=first", timeout=20_000)
+        tab.select_option("select[data-panels=best]", index=1)
+        tab.click("#details summary")
+        tab.click("#problems thead button >> nth=1")
+        tab.evaluate("scrollTo(0, 400)")
+        seen = tab.evaluate("document.body.dataset.version")
+        tab.wait_for_function("(seen) => document.body.dataset.version !== seen && scrollY === 400", arg=seen)
+        assert tab.locator("select[data-panels=best]").input_value() == "2"
+        assert tab.locator("#details[open]").count() == 1
+        assert tab.locator("#problems th >> nth=1").get_attribute("aria-sort") == "ascending"
+        search.result()
+        with Store.open(address) as store:
+            store.finish_run(store.run("first").id, "done")
+        tab.wait_for_function("() => document.body.dataset.version === undefined")  # the last one, which stays
+        tab.click("nav >> text=Runs")
+        assert tab.complaints == []
+        tab.context.set_offline(True)
+        tab.wait_for_selector("#lost:visible")
