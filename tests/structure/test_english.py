@@ -38,7 +38,6 @@ DOCSTRING_HABITS = {
 }
 TO_MEND = (
     *("problems/programs/", "problems/sandbox/", "problems/shims/", "vpo/policies/", "vpo/servers/", "evo/progress/"),
-    *("evo/errors.py", "evo/values.py"),
 )
 """Paths whose docstrings were never read for habits; each that is mended leaves."""
 PAGES = [
