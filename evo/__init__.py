@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from evo.api.ask_tell import Search as Search
     from evo.api.ask_tell import SearchPrompt as SearchPrompt
     from evo.api.ask_tell import TellResult as TellResult
-    from evo.api.compare import compare as compare
     from evo.api.drive import Interrupted as Interrupted
     from evo.api.evaluate import EvaluateResult as EvaluateResult
     from evo.api.evaluate import evaluate as evaluate
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from evo.api.results import ScorerWarning as ScorerWarning
     from evo.api.results import load_comparison as load_comparison
     from evo.api.results import load_run as load_run
+    from evo.api.run import compare as compare
     from evo.api.run import resume as resume
     from evo.api.run import run as run
     from evo.api.train import TrainResult as TrainResult
@@ -60,12 +60,11 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "evo.api.ask_tell": "Search SearchPrompt TellResult",
-        "evo.api.compare": "compare",
         "evo.api.drive": "Interrupted",
         "evo.api.results": "Answer ComparisonResult RunResult ScorerWarning load_comparison load_run",
         "evo.api.evaluate": "EvaluateResult evaluate",
         "evo.api.load": "load_policy load_problems",
-        "evo.api.run": "resume run",
+        "evo.api.run": "compare resume run",
         "evo.api.train": "TrainResult train",
         "evo.api.verify": "verify",
         "evo.comparison.verification": "Verification",

@@ -4,19 +4,25 @@ in which one process works at a time."""
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from evo.errors import BadInput, at_file
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace a file in one step; text is written as UTF-8. Raises OSError."""
-    partial = path.with_name(path.name + ".partial")
+def write_whole(path: Path, *content: str | bytes, lines: Iterable[str] = ()) -> int:
+    """Replace a file in one step; text is written as UTF-8. Returns the number of lines, each of which gets its end.
+    Raises OSError."""
+    partial, count = path.with_name(path.name + ".partial"), 0
     try:
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        with partial.open("wb") as file:
+            file.writelines(part.encode() if isinstance(part, str) else part for part in content)
+            for line in lines:
+                file.write(line.encode() + b"\n")
+                count += 1
         partial.replace(path)
+        return count
     finally:
         partial.unlink(missing_ok=True)
 

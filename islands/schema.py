@@ -33,7 +33,7 @@ from sqlalchemy import (
 )
 
 REVISION = "0014"
-"""Of these tables (islands.migrations)."""
+"""Of these tables (islands.engine)."""
 METADATA = MetaData()
 ESCAPED = "\ue000"
 """First character (private use) of a text that had to be escaped."""

@@ -13,10 +13,9 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
-from islands.engine import database_file, mask_url, open_engines, parse_url, unavailable
+from islands.engine import database_file, ensure_schema, mask_url, open_engines, parse_url, unavailable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
-from islands.migrations import ensure_schema
 from islands.names import check_name, readable_name
 from islands.schema import PolicyVersions, Problems, Runs, ScorerChanges, TrainingSteps
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, Reweighed, RunRecord, check_status

@@ -21,7 +21,7 @@ _CANDIDATES = insert(Candidates).returning(Candidates.c.id, sort_by_parameter_or
 _PROMPT, _ANSWERS = insert(PromptTexts), insert(AnswerLinks)
 _SUMS = update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group"))
 """Each statement of a group is built once: building one takes SQLAlchemy as long as running it."""
-Cells = Sequence[tuple[int, str, int | None]]
+_Cells = Sequence[tuple[int, str, int | None]]
 """(island, cell, candidate id or None for a cell that is empty now)."""
 
 
@@ -125,12 +125,12 @@ class GroupWriter:
         ]  # fmt: skip
         return list(tx.connection.execute(_CANDIDATES, rows).scalars()) if rows else []
 
-    def write_sums(self, tx: Transaction, group_id: int, sums: GroupSums, cells: Cells) -> None:
+    def write_sums(self, tx: Transaction, group_id: int, sums: GroupSums, cells: _Cells) -> None:
         """What a group brought, once its answers are placed."""
         values: dict[str, Any] = {**vars(sums), "errors": dict(sums.errors) or None, "cells": list(cells) or None}
         tx.connection.execute(_SUMS, {"of_group": group_id, **values})
 
-    def add_cells(self, tx: Transaction, group_id: int, cells: Cells) -> None:
+    def add_cells(self, tx: Transaction, group_id: int, cells: _Cells) -> None:
         """Further changes of the archive with a group: those of the migration that followed it."""
         mine = PromptGroups.c.id == group_id
         known = tx.connection.execute(select(PromptGroups.c.cells).where(mine)).scalar()

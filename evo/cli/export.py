@@ -10,6 +10,7 @@ import click
 from evo.cli.options import db_option, named_weights_option
 from evo.errors import BadInput, at_file
 from evo.progress.weighing import JudgedWeights, open_runs
+from evo.whole_file import write_whole
 from islands.comparisons import runs_named
 from islands.groups import export_groups
 
@@ -30,22 +31,13 @@ def export_command(name: str, output: str, no_tokens: bool, weights: JudgedWeigh
         raise BadInput(f"-o {output}: there is no directory {path.parent}")
     with open_runs(db, [name], weights) as store:
         runs, reweighed = runs_named(store, name), store.reweighed
-        rows = (
-            {**row, "run": run.name, "arm": run.arm}
+        lines = (
+            json.dumps({**row, "run": run.name, "arm": run.arm})
             for run in runs
             for row in export_groups(store, run.id, tokens=not no_tokens)
         )
-        partial = path.with_name(path.name + ".partial")
-        count = 0
-        try:
-            with at_file(f"-o {output}"):
-                with partial.open("w", encoding="utf-8") as file:
-                    for row in rows:
-                        file.write(json.dumps(row) + "\n")
-                        count += 1
-                partial.replace(path)  # a file of this name is always whole
-        finally:
-            partial.unlink(missing_ok=True)
+        with at_file(f"-o {output}"):
+            count = write_whole(path, lines=lines)
     click.echo(f"{path}: {count:,} iterations of {name}")
     for line in () if reweighed is None else reweighed.lines:
         click.echo(line)

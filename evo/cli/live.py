@@ -20,7 +20,7 @@ from rich.console import Console
 
 from evo.api.display import LOG_SECONDS, STOPPING, Bar, Display, Steps, format_line
 from evo.cli.options import OutputOptions, format_arguments
-from evo.signals import ENDS
+from evo.signals import ENDS, handling
 from evo.tui.child import WatchedSearch, can_show
 from problems.address import name_few
 from problems.child_process import python_path
@@ -53,6 +53,8 @@ class Screen(Display):
         command = [sys.executable, "-P", "-c", program]
         self._child = subprocess.Popen(command, env=environment, pass_fds=[orders], stderr=painted)
         os.close(orders)
+        self._hearing = handling(self._stop_with_child, signal.SIGCHLD)
+        self._hearing.__enter__()
         for number, file in enumerate(self._kept, 1):
             os.dup2(file.fileno(), number)
         return self
@@ -61,7 +63,13 @@ class Screen(Display):
         with contextlib.suppress(BrokenPipeError):  # the screen broke: the search goes on
             print(json.dumps([db, name, self._against]), file=self._orders, flush=True)
 
+    def _stop_with_child(self, _: int) -> None:
+        """After Ctrl-Z on the screen: the shell waits for this process."""
+        if os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WNOHANG) is not None:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
     def __exit__(self, *exception: object) -> None:
+        self._hearing.__exit__(None, None, None)
         with contextlib.suppress(BrokenPipeError):
             self._orders.close()  # the screen ends
         self._child.wait()

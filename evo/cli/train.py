@@ -14,7 +14,7 @@ from evo.cli.options import json_option, open_console, plain_option, print_json,
 from evo.config.train import TraceSettings, TrainRun
 from evo.errors import INTERRUPTED
 from evo.search.stop import StopReason
-from evo.training.display import print_summary, summarize_training
+from evo.training.display import print_training, summarize_training
 from vpo.training.config import EstimationSettings, TrainerSettings
 
 _OPTIMISATION = [
@@ -88,7 +88,7 @@ def train_command(
     training, stop = run_training(
         driver, read_command(), collect_given(options), method, problems, output or None, folder or None, config_file
     )  # fmt: skip
-    print_summary(console, training, stop)
+    print_training(console, training, stop)
     if as_json:
         print_json(summarize_training(training, stop))
     return INTERRUPTED if stop.reason is StopReason.INTERRUPTED else 0

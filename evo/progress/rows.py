@@ -149,8 +149,8 @@ def curve_title(snapshot: Snapshot) -> str:
 
 
 def solved_cell(arm: ArmSnapshot) -> TableCell:
-    """12/24 searches; "-" before the first."""
-    if arm.solved is None:
+    """12/24 searches; "-" before the first, and without a target."""
+    if arm.solved is None or not arm.solved[1]:
         return TableCell(NONE, number=True)
     return TableCell(f"{arm.solved[0]}/{arm.solved[1]}", arm.solved[0], number=True)
 
@@ -212,6 +212,10 @@ def _iterations(of: ArmStanding) -> TableCell:
     return replace(number_cell(done, ",d"), note="" if done == planned else f"of {planned:,}")
 
 
+def _rate(value: float | None) -> TableCell:
+    return number_cell(value, ",.0f" if value is not None and value >= 100 else ".3g")
+
+
 def _errors(of: ArmStanding) -> TableCell:
     return number_cell(of.totals.errors.total() if of.totals.errors or of.totals.answers else None, ",d")
 
@@ -246,8 +250,8 @@ ARM_COLUMNS = (
     ArmColumn(best_title, _best, "terminal page", "best"),
     ArmColumn("archive L1", lambda of: interval_cell(of.diversity, ".2f"), "terminal page", "archive_diversity"),
     ArmColumn("iterations", _iterations, "screen page cost", weight=2),
-    ArmColumn("answers/s", lambda of: number_cell(of.arm.rate("answers"), ".3g"), "screen page", weight=6),
-    ArmColumn("tokens/s", lambda of: number_cell(of.arm.rate("tokens"), ".3g"), "screen", weight=5),
+    ArmColumn("answers/s", lambda of: _rate(of.arm.rate("answers")), "screen page", weight=6),
+    ArmColumn("tokens/s", lambda of: _rate(of.arm.rate("tokens")), "screen", weight=5),
     ArmColumn("busy", lambda of: number_cell(of.arm.policy_busy, ".0%"), "screen", weight=5),
     ArmColumn("queue", lambda of: number_cell(of.arm.waiting("scoring_queue"), ",d"), "screen", weight=4),
     ArmColumn("errors", _errors, "screen", weight=4),

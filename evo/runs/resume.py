@@ -6,7 +6,6 @@ population are not comparable: an answer that only the new scorer rates highly w
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -123,7 +122,7 @@ async def resume_run(
             seeds = await opened.score_seeds(opened.problems, db)
             check_seeds(opened.config, opened.problems, seeds)
             opened.load_policies()
-            await opened.add_problems(seeds)
+            opened.add_problems(seeds, await opened.fingerprints())
         # 4) record that it continues
         if config != before:
             with store.begin() as transaction:
@@ -247,7 +246,7 @@ async def check_others(opened: OpenRun, accept: bool) -> None:
 async def _fingerprints(opened: OpenRun, run: str, records: Sequence[ProblemRecord], accept: bool) -> list[str]:
     """Those of the scorers now. Raises BadInput if one is another than the run's record has, and a change is not
     accepted."""
-    now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in opened.problems])
+    now = await opened.fingerprints()
     changed = [record.address for record, new in zip(records, now, strict=True) if record.fingerprint != new]
     if changed and not accept:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""

@@ -125,11 +125,14 @@ class OpenRun:
 
         return await asyncio.gather(*map(score, problems, range(len(problems))))
 
-    async def add_problems(self, seeds: Sequence[Seeds]) -> None:
+    async def fingerprints(self) -> list[str]:
+        """Of the scorers, as they are now."""
+        return await asyncio.to_thread(lambda: [problem.fingerprint() for problem in self.problems])
+
+    def add_problems(self, seeds: Sequence[Seeds], fingerprints: Sequence[str]) -> None:
         """Store all problems with their seed answers in one transaction, so that a run has either all of its problems
         or none. A scorer that fails on its seed stops only that problem."""
         names = shorten_names([problem.name for problem in self.problems])
-        fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in self.problems])
         self.problem_runs = []
         with self.store.begin() as transaction:
             for index, problem in enumerate(self.problems):
@@ -216,11 +219,12 @@ async def start_run(
             if iterations < MEANINGFUL:
                 advice = f"use at least {MEANINGFUL}, and 50 to compare two"
                 warnings.warn(f"--iterations {iterations} is too few to judge a policy; {advice}", stacklevel=2)
-        # 3) create the run, become its writer, and store the problems
+        fingerprints = await opened.fingerprints()
+        # 3) create the run, become its writer, and store the problems: in one step, so Ctrl-C comes before it or after
         opened.store = Store.open(db)
         opened.run = create_run(opened.store, opened.config, opened.problems, name, command)
         opened.store.lease(opened.run.id)
-        await opened.add_problems(seeds)
+        opened.add_problems(seeds, fingerprints)
         opened.build()
         return opened
     except BaseException:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""
-TIMES = ("training_seconds", "syncing_seconds", "commit_seconds")
+_TIMES = ("training_seconds", "syncing_seconds", "commit_seconds")
 
 
 Period = tuple[float, float]
@@ -130,7 +130,7 @@ class SearchStatus(Totals):
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
         SUMMARY_SECONDS older."""
         self.add(committed)
-        for name in TIMES:
+        for name in _TIMES:
             vars(self)[name] = summary.get(name, 0)
         self.estimated, self.policy_before = summary.get("estimated_tokens", 0), summary.get("sampling_seconds", 0.0)
         self.active.periods[:0] = ended_periods(summary)
@@ -152,7 +152,7 @@ class SearchStatus(Totals):
             "policy_busy": round(min(1.0, sampling / seconds), 4),
             "sampling_seconds": round(sampling, 3),
             "scoring_queue": scoring_queue,
-            **{name: round(vars(self)[name], 3) for name in TIMES},
+            **{name: round(vars(self)[name], 3) for name in _TIMES},
             "machines": self.machines,
             "at": round(time.time(), 3),
         }

@@ -37,7 +37,7 @@ def describe_gain(lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) 
     return f"held out: {moved} on {where}"
 
 
-def print_summary(console: Console, training: Training, stop: Stop) -> None:
+def print_training(console: Console, training: Training, stop: Stop) -> None:
     status, folder = training.status, training.directory.folder
     interrupted, reason = stop.reason is StopReason.INTERRUPTED, str(stop)
     ended = "Interrupted" if interrupted else "Done"

@@ -298,15 +298,19 @@ class ScreenApp(App[int]):
         query("#arms", Static).update(draw.arms(snapshot, width, palette))
         query("#verdict", Static).update(draw.verdict_lines(snapshot, palette, MOST_VERDICTS))
         query("#verdict").display = snapshot.reference is not None
-        plot = query("#curves", Static)
-        title = Text(draw.curves_title(snapshot) + " ", STRONG)
-        height = (plot.size.height or 10) - 1
-        plot.update(Group(title, draw.curves(snapshot, plot.size.width or width, height, palette)))
         self._show_table(snapshot)
+        self._show_curves()
+        self.call_after_refresh(self._show_curves)  # what is above them may have another height now
         side = query("#side")
         room = max(40, side.size.width - 3) if side.display and side.size.width else width - 2
         query("#panels", Static).update(draw.panels(snapshot, room, self._now(), palette))
         self._show_answer()
+
+    def _show_curves(self) -> None:
+        if self.snapshot is not None and self.is_running:
+            plot, title = self._base.query_one("#curves", Static), Text(draw.curves_title(self.snapshot) + " ", STRONG)
+            width, height = plot.size.width or self.size.width - 2, (plot.size.height or 10) - 1
+            plot.update(Group(title, draw.curves(self.snapshot, width, height, self.palette)))
 
     def _show_table(self, snapshot: Snapshot) -> None:
         table = self._base.query_one(DataTable)
@@ -367,11 +371,6 @@ class ScreenApp(App[int]):
         self._child.send_signal(signal.SIGINT)
         self._loading = "stopping"
         self.refresh_all()
-
-    def action_suspend_process(self) -> None:
-        if self._child is not None:
-            self._child.send_signal(signal.SIGTSTP)  # the shell waits for it, not for this process
-        super().action_suspend_process()
 
     def action_answer(self) -> None:
         if self._rows and not self._shows_answer:

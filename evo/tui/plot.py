@@ -75,7 +75,7 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
     ticks = {row: f"{value:.0%}" if share else write(value) for value, row in heights}
     left = max(map(len, ticks.values())) + 1
     names = min(max(width_of(clean(name)) for _, name, _ in curves), 12)
-    labels = max(names + max(map(len, ends)) + 3, len(first.unit) + 2) if width >= _LEAST_WIDTH else 0
+    labels = max(names + max(map(len, ends)) + 4, len(first.unit) + 2) if width >= _LEAST_WIDTH else 0
     across = max(1, width - left - 1 - labels)
     at = np.round(np.linspace(0, len(first.at) - 1, 2 * across)).astype(np.int64)
     cells, owner = np.zeros((rows, across), dtype=np.int64), np.zeros((rows, across), dtype=np.int64)

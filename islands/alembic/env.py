@@ -1,4 +1,4 @@
-"""Alembic's entry point; always run from islands.migrations with a connection in hand, never from a shell."""
+"""Alembic's entry point; always run from islands.engine with a connection in hand, never from a shell."""
 
 from alembic import context
 

@@ -25,11 +25,10 @@ from itertools import islice
 
 import numpy as np
 
-from islands.population.archive import GridArchive, cell_name
 from islands.population.columns import Columns, IndexedSet
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace, check_features, default_dimensions
-from islands.population.island import Island
+from islands.population.island import GridArchive, Island, cell_name
 from problems.contract import Score
 from problems.types import ScoredAnswer
 

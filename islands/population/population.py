@@ -10,8 +10,8 @@ import numpy as np
 from islands.groups import CandidateReader, seeds, stored_groups
 from islands.population import selection
 from islands.population.archipelago import Archipelago
-from islands.population.archive import cell_name
 from islands.population.config import PopulationConfig
+from islands.population.island import cell_name
 from islands.population.sums import sum_group
 from islands.store import Store, Transaction
 from islands.types import NOTHING_SHOWN, Candidate, GroupSums, Placement, ProblemRecord, Selection

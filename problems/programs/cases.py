@@ -2,7 +2,7 @@
 was expected, which the parent decides on plain values that hostile code produced.
 
 Two kinds of case:
-- a call: the sandbox evaluates one expression beside the answer, the parent compares what came back. Almost every
+- a call: the sandbox evaluates one expression in the answer's process, the parent compares what came back. Almost every
   published test has this form, `assert f(x) == literal`.
 - standard input: the answer runs as a program on one input, the parent compares what it printed.
 The process that holds the answer holds no expected output.

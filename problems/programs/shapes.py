@@ -14,7 +14,7 @@ process.
 
 The forms of a test, for both:
 
-    assert f(x) == LITERAL                          also `is None`, `f(x)` and `not f(x)`; a literal may stand first
+    assert f(x) == LITERAL                          also `is None`, `f(x)` and `not f(x)`; or the literal first
     assert set(f(x)) == set(LITERAL)                and the other functions of _AROUND
     assert abs(f(x) - NUMBER) < NUMBER              also math.isclose(f(x), NUMBER, rel_tol=NUMBER)
     for i, (inp, exp) in enumerate(zip(inputs, results)): assertion(f(*inp), exp, NUMBER)       EvalPlus
@@ -41,7 +41,7 @@ from problems.python_syntax import bound_names, defined_names, parse_python, par
 _AROUND: Mapping[str, Any] = {
     function.__name__: function for function in (set, frozenset, sorted, list, tuple, int, len, sum, round)
 }
-"""Functions that may stand around a call of the answer, and around a literal."""
+"""Functions that may be around a call of the answer, and around a literal."""
 _ARITHMETIC: Mapping[type[ast.operator], Any] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -108,7 +108,7 @@ def _parsed(source: str, fault: str) -> ast.Module:
 
 
 def _before(prompt: str, entry: str) -> str:
-    """What the prompt defines besides the function itself: imports and helpers."""
+    """What the prompt defines in addition to the function itself: imports and helpers."""
     tree = _parsed(prompt, _HEADER)
     if not any(isinstance(s, ast.FunctionDef) and s.name == entry for s in tree.body):
         raise ValueError(f"`prompt` does not define the entry point {entry}")
@@ -362,7 +362,7 @@ def _pair_cases(loop: ast.For, lists: Mapping[str, ast.List], names: Sequence[st
 
 
 class _Filled(ast.NodeTransformer):
-    """Puts expressions in the place of names; `*name` in a call becomes the list's elements."""
+    """Puts expressions instead of names; `*name` in a call becomes the list's elements."""
 
     def __init__(self, values: Mapping[str, ast.expr]) -> None:
         self._values = values

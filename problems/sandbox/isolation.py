@@ -52,7 +52,7 @@ def look():
 
 
 def choose_mode() -> Mode:
-    """The best isolation that works here; SandboxUnavailable with the reasons and the remedy where none does."""
+    """The best isolation that works here; SandboxUnavailable with the reasons and the remedy if none does."""
     reasons = []
     modes: tuple[Mode, ...] = ("bwrap", "landlock")
     for mode in modes:

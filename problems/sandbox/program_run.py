@@ -100,7 +100,7 @@ def _timely(outcome: CaseOutcome, limits: Limits) -> CaseOutcome:
 
 
 def cases_task(program: Program, cases: tuple[str, ...], stays: bool = False) -> dict[str, Any]:
-    """For a fork that loads a program and evaluates these cases. stays: for more, which it is told one by one"""
+    """For a fork that loads a program and evaluates these cases. stays: for more, which come one by one"""
     code = {"kind": "cases", "code": program.code, "setup": program.setup}
     return {**code, "cases": cases, "stays": stays}
 

@@ -261,7 +261,7 @@ class Worker:
                 return False
 
     def _overdue(self) -> str | None:
-        """Which limit on time the fork has reached; None where there is none, or news of it that came meanwhile."""
+        """Which limit on time the fork has reached; None for none, or if news of it came meanwhile."""
         over = self.deadline.over()
         ready = {fd for fd, _ in self._poll.poll(0)} if over else set()
         return None if ready & {self._results, self._control} else over
@@ -280,7 +280,7 @@ class Worker:
             held -= len(os.read(self._feed_end, held))
 
     def _all(self, fd: int) -> bytes:
-        """What lies in a pipe, a bounded piece of it while the fork is alive and may be adding more."""
+        """The content of a pipe, a bounded piece of it while the fork is alive and may be adding more."""
         parts = []
         size = 0
         while size < 1 << 20 and (part := self._read(fd)):
@@ -408,7 +408,7 @@ class Deadline:
         self.restart(0.0)
 
     def restart(self, used: float) -> None:
-        """Begin the time of the next case; the candidate says that it has used so many CPU seconds before."""
+        """Begin the time of the next case; the candidate says that it has used `used` CPU seconds before."""
         self._used = min(used, self._used + _CORES * self.wall)
         self._began = time.perf_counter()
         self.next_look = self._began + min(self._seconds, self._longest)

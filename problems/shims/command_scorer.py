@@ -1,4 +1,4 @@
-"""Runs in a sandbox worker: lays out a candidate's files, runs the user's command beside them, reads its last line."""
+"""Runs in a sandbox worker: lays out a candidate's files, runs the user's command with them, reads its last line."""
 
 import json
 import os
@@ -11,11 +11,11 @@ TOLD = json.loads(os.environ["EVO_COMMAND"])
 LONGEST = 4000
 """Characters of what a failed command printed that go into the feedback."""
 LARGE, MANY = 1 << 20, 2000
-"""Files of more bytes, and those after so many, are linked instead of copied."""
+"""Files of more bytes, and those after that number, are linked instead of copied."""
 
 
 def describe() -> dict[str, Any]:
-    """Nothing: what a command declares stands in its file."""
+    """Nothing: what a command declares is in its file."""
     return {}
 
 

@@ -1,10 +1,10 @@
 """Runs in a sandbox worker: loads an OpenEvolve evaluator.py unchanged and gives its results as plain data.
 
 The module is loaded as OpenEvolve loads it: under the name `evaluation_module`, its folder first on sys.path. Each
-call works in the evaluator's folder, from where evaluators are commonly started, and finds its files beside the program
-too (as links). Where that folder cannot be written (sandbox.child.mounts), it works beside the program.
+call works in the evaluator's folder, from where evaluators are commonly started, and finds its files next to the
+program too (as links). If that folder cannot be written (sandbox.child.mounts), it works next to the program.
 
-What few evaluators need is imported where it is needed: every evaluation is a fork of the process that this is loaded
+What few evaluators need is imported when it is needed: every evaluation is a fork of the process that this is loaded
 in, and pays for the size of it.
 """
 

@@ -1,7 +1,7 @@
 """Runs in a sandbox worker: loads a user's scorer file, or a pickled scoring function, and answers the parent's
 requests in plain data.
 
-It stands between the two so that a fault in the user's code comes back with its line, and so that a `score` function in
+It is between the two so that a fault in the user's code comes back with its line, and so that a `score` function in
 a file and a function of a notebook look alike from outside. It imports only the standard library.
 """
 
@@ -111,7 +111,7 @@ def _failure_of_answer(error: Exception, answer: str) -> str:
 
 def _misfit(error: Exception) -> dict[str, str]:
     """What shows that an answer is at fault which ran, and not the scorer that failed after it: {"missing": a name that
-    it lacks} or {"of_answer": its value of a wrong type}; {} for other errors, and where no answer ran."""
+    it lacks} or {"of_answer": its value of a wrong type}; {} for other errors, and if no answer ran."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     held = [value for frame in frames for value in frame.f_locals.values() if value is not frame.f_globals]
     # exec adds the builtins to the dict in which it runs a text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sqlalchemy import func, select
-from support.island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config, state
+from support.island_samples import OBJECTIVES, answer, fresh, group, new_problem, put, search, small_config, state
 
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
@@ -35,8 +35,7 @@ def elites_of(store: Store, problem_id: int) -> dict[tuple[int, str], int]:
 
 
 def test_a_group_is_stored_whole(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     with store.begin() as tx:
         seed = population.seed(answer("start", 0.1), tx).candidate
     first, second = answer("one", 0.5, feedback="nearly"), answer("two", 0.0, error="crashed")
@@ -55,8 +54,7 @@ def test_a_group_is_stored_whole(store):
 
 
 def test_text_that_databases_refuse_is_kept_exactly(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     texts = [
         "nul \x00 inside",
         "lone \ud83d surrogate",
@@ -74,8 +72,7 @@ def test_text_that_databases_refuse_is_kept_exactly(store):
 
 
 def test_a_displaced_elite_leaves(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config(feature_dimensions=("complexity",)))
+    problem, population = fresh(store, feature_dimensions=("complexity",))
     put(store, population, group(problem, 0, [answer("abc", 0.2)]))
     (high,) = put(store, population, group(problem, 1, [answer("abd", 0.4)]))
     assert high.improved
@@ -89,6 +86,7 @@ def test_resuming_gives_the_state_of_every_moment(store, settings):
     problem = new_problem(store)
     config = small_config(**settings)
     live = Population(store, problem, config)
+    assert live.best is None and live.select(0, np.random.default_rng(0)).parent is None
     with store.begin() as tx:
         live.seed(answer("start", 0.1), tx)
     states = {-1: state(live)}
@@ -101,6 +99,7 @@ def test_resuming_gives_the_state_of_every_moment(store, settings):
                 live.select(i % config.islands, np.random.default_rng([sequence, i])) for i in range(9)
             ]
     assert states[47]["last migration"] >= 4 * config.migration_interval
+    check_prompts(live, settings.get("strategy") == "scs")
     stored = store.problems(problem.run_id)[0]
     resumed = Population(store, stored, config)
     for sequence, expected in states.items():
@@ -122,45 +121,38 @@ def test_resuming_gives_the_state_of_every_moment(store, settings):
     }
 
 
-@pytest.mark.parametrize("settings", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
-def test_prompts_show_members_and_the_fittest_first(store, settings):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config(**settings))
-    assert population.best is None and population.select(0, np.random.default_rng(0)).parent is None
-    search(store, population, 30)
+def check_prompts(population, shows_all):
+    """They show members, or of a front what was one, and the fittest first. shows_all: every success, as scs does"""
     islands = range(population.config.islands)
+    ids = population._archipelago.columns.ids
     members = {id for island in islands for id in population.members(island)}
     for island in islands:
         assert set(population.cells(island).values()) <= set(population.members(island))
         chosen = population.select(island, np.random.default_rng(island))
         assert chosen.parent is not None and chosen.parent not in chosen.inspirations
         shown = {candidate.id for candidate in (chosen.parent, *chosen.inspirations, *chosen.best)}
-        front = set(
-            np.array(population._archipelago.columns.ids)[population._archipelago.islands[island].front.members]
-        )
-        assert shown <= members | front or settings.get("strategy") == "scs"  # which shows every success
+        front = {ids[ordinal] for ordinal in population._archipelago.islands[island].front.members}
+        assert shown <= members | front or shows_all
         fitness = [candidate.fitness for candidate in chosen.best]
         assert fitness == sorted(fitness, reverse=True)
 
 
 def test_a_rolled_back_group_leaves_nothing_and_asks_for_a_new_population(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     search(store, population, 3)
     with pytest.raises(ZeroDivisionError), store.begin() as tx:
         population.add(group(problem, 3, [answer("lost", 0.9)]), tx)
         raise ZeroDivisionError
     with pytest.raises(RuntimeError):
         population.select(0, np.random.default_rng(0))
-    fresh = Population(store, problem, small_config())
-    fresh.advance(None)
-    assert fresh.sequence == 2 and fresh.known(identity("lost", "text")) is None
-    search(store, fresh, 2, start=3)
+    again = Population(store, problem, small_config())
+    again.advance(None)
+    assert again.sequence == 2 and again.known(identity("lost", "text")) is None
+    search(store, again, 2, start=3)
 
 
 def test_what_a_transaction_added_can_be_chosen_before_it_ends(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     with store.begin() as tx:
         population.add(group(problem, 0, [answer("first", 0.5)]), tx)
         assert population.select(0, np.random.default_rng(0)).parent.text == "first"
@@ -170,8 +162,7 @@ def test_what_a_transaction_added_can_be_chosen_before_it_ends(store):
 
 
 def test_faults_are_found_before_anything_is_written(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config(feature_dimensions=("speed",)))
+    problem, population = fresh(store, feature_dimensions=("speed",))
     for faulty, said in (
         (answer("x", features={"size": 1.0}), "'speed', which the scorer did not give .it gave size"),
         (answer("x", rewards=(1.0, 2.0, 3.0)), "3 rewards for the 2 objectives left, right"),
@@ -223,8 +214,7 @@ def test_default_dimensions_follow_the_first_valid_answer(store):
 
 
 def test_the_problem_row_knows_the_best(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     put(store, population, group(problem, 0, [answer("bad", 9.0, error="no")]))
     assert store.problems(problem.run_id)[0].best is None
     search(store, population, 20, start=1)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select
-from support.island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
+from support.island_samples import OBJECTIVES, answer, fresh, group, new_problem, put, search, small_config
 
 from islands.population.population import Population
 from islands.reweigh import reweigh
@@ -96,8 +96,7 @@ def test_under_weights_whose_target_is_not_known_nothing_is_solved(searched):
 
 
 def test_of_equal_answers_the_older_is_the_best(store):
-    problem = new_problem(store, "run")
-    population = Population(store, problem, small_config(islands=1))
+    problem, population = fresh(store, "run", islands=1)
     put(store, population, group(problem, 0, [scored("a", 0.5, 0.1)]), group(problem, 1, [scored("b", 0.5, 0.9)]))
     with reweigh(store, [store.run("run")], {"left": 1}, nowhere) as copy:
         assert [one["best_fitness"] for one in table_rows(copy, PromptGroups)] == [0.5, None]

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import MetaData, text
 
 from evo.cli import invoke
-from islands import migrations
+from islands import engine
 from islands.errors import DatabaseUnavailable
 from islands.schema import REVISION
 from islands.store import Store
@@ -51,10 +51,10 @@ def test_a_later_revision_upgrades_for_a_writer_only(
     with Store.open(address) as store:
         store.create_run("kept", {}, command="", seed=0, commit="")
     scripts = tmp_path / "alembic"
-    shutil.copytree(migrations.SCRIPTS, scripts)
+    shutil.copytree(engine.SCRIPTS, scripts)
     (scripts / "versions" / "9998_later.py").write_text(LATER)
-    monkeypatch.setattr(migrations, "SCRIPTS", scripts)
-    monkeypatch.setattr(migrations, "REVISION", "9998")
+    monkeypatch.setattr(engine, "SCRIPTS", scripts)
+    monkeypatch.setattr(engine, "REVISION", "9998")
     with pytest.raises(DatabaseUnavailable, match=f"the older schema {REVISION}, .*`evo runs upgrade`"):
         Store.open(address, read_only=True)
     with Store.open(address) as store:

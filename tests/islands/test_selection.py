@@ -10,7 +10,10 @@ from support.island_samples import small_config
 
 from islands.population import selection
 from islands.population.archipelago import Archipelago
+from islands.population.columns import Columns
 from islands.population.config import PopulationConfig
+from islands.population.features import FeatureSpace
+from islands.population.island import GridArchive, Island
 
 
 def made(rewards: list[tuple[float, ...]], island_of=lambda n: 0, fitness=None, **settings) -> Archipelago:
@@ -204,3 +207,21 @@ def test_by_default_a_vector_is_weighed_and_one_number_is_chosen_as_openevolve_d
         ]
         assert draws[0] == draws[1]
     assert draws[0] != [selection.weighted(archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]
+
+
+def test_draws_follow_fitness():
+    fitness = [1.0, 0.0, 3.0, -5.0, 6.0, 90.0]
+    columns = Columns(1)
+    for number, value in enumerate(fitness):
+        columns.append(number, bytes([number]), value, (value,), (), 0, True)
+    island = Island(columns, GridArchive(columns, FeatureSpace(("score",), lambda names: (1,) * len(names), 1)))
+    with pytest.raises(IndexError):
+        island.members.draw(np.random.default_rng(0))
+    for number in range(len(fitness)):
+        island.join(number)
+    island.leave(5)
+    rng = np.random.default_rng(1)
+    drawn = [island.draw_by_fitness(rng) for _ in range(20_000)]
+    assert [drawn.count(number) / 20_000 for number in range(6)] == pytest.approx([0.1, 0, 0.3, 0, 0.6, 0], abs=0.015)
+    uniform = [island.members.draw(rng) for _ in range(20_000)]
+    assert all(uniform.count(number) / 20_000 == pytest.approx(0.2, abs=0.015) for number in range(5))

@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
-from support.island_samples import answer, group, new_problem, put, search, small_config
+from support.island_samples import answer, fresh, group, put, search
 
 from islands import groups
 from islands.engine import check_writable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
 from islands.lock import LOST
-from islands.population.population import Population
-from islands.schema import Candidates, PolicyVersions, PromptGroups, Runs
-from islands.store import Store
+from islands.schema import Candidates, PromptGroups, Runs
+from islands.store import Store, new_run
+
+BOTH = pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
 
 
 def make_run(store, name="first", **more):
@@ -33,13 +34,6 @@ def test_a_transaction_is_not_nested(store):
         make_run(store)
 
 
-def run_row(name):
-    return dict(
-        name=name, status="running", reason="", command="", seed=1, commit="", config={}, summary={}, created=0.0,
-        updated=0.0,
-    )  # fmt: skip
-
-
 def test_threads_take_turns(store):
     make_run(store)
     inside, overlaps = [], []
@@ -49,7 +43,7 @@ def test_threads_take_turns(store):
             with store.begin() as tx:
                 overlaps.append(list(inside))
                 inside.append(number)
-                tx.connection.execute(insert(Runs), run_row(f"{number} {i}"))
+                tx.connection.execute(insert(Runs), new_run(f"{number} {i}", "done", {}, "", 1, "", None, None))
                 inside.remove(number)
 
     threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
@@ -60,22 +54,10 @@ def test_threads_take_turns(store):
     assert len(store.runs()) == 41 and not any(overlaps)
 
 
-def test_a_policy_version_that_was_rolled_back_is_not_remembered(store):
-    run = make_run(store)
-    with pytest.raises(ZeroDivisionError), store.begin() as tx:
-        store.policy_version(run.id, "base", tx)
-        raise ZeroDivisionError
-    with store.begin() as tx:
-        versions = [store.policy_version(run.id, name, tx) for name in ("base", "base+1", "base")]
-    with store.reader.connect() as connection:
-        rows = connection.execute(select(PolicyVersions.c.id).order_by(PolicyVersions.c.id)).scalars().all()
-    assert versions == [*rows, rows[0]]
-
-
 # -- reading
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@BOTH
 def test_the_queries_of_a_block_see_one_moment(store, address, opened):
     """Also those of a `read` within it, and those of another thread see what is committed now."""
     make_run(store)
@@ -95,7 +77,7 @@ def test_the_queries_of_a_block_see_one_moment(store, address, opened):
     assert len(store.runs()) == 2
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@BOTH
 def test_a_run_that_ends_while_a_page_is_read_is_not_lost(store, address, opened):
     """Its row is of the page's moment, its lock is of now."""
     run, reader = make_run(store), opened(address, read_only=True)
@@ -108,11 +90,10 @@ def test_a_run_that_ends_while_a_page_is_read_is_not_lost(store, address, opened
     assert reader.run("first").status == "done"
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@BOTH
 def test_candidates_are_read_page_by_page(store, address, monkeypatch):
     monkeypatch.setattr(groups, "_BATCH", 7)
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     search(store, population, 20)
     first, second = population.members(0)[:2]
     put(store, population, group(problem, 99, [answer("new")], parent=first, inspirations=(first, second)))
@@ -121,20 +102,10 @@ def test_candidates_are_read_page_by_page(store, address, monkeypatch):
     make_run(store, "other")
     assert [run.name for run in store.runs()][-1] == "other"  # no older moment is held between two of them
     found += reader
-    with store.read() as connection:
-        stored = (
-            connection.execute(select(Candidates.c.id).order_by(Candidates.c.sequence, Candidates.c.id)).scalars().all()
-        )
+    stored = [id for (id,) in store.rows(select(Candidates.c.id).order_by(Candidates.c.sequence, Candidates.c.id))]
     assert [child.id for child in found] == stored and len(stored) > 30
     assert (found[-1].parent, found[-1].inspirations) == (first, (second,))
     assert [c.id for c in groups.children(store, problem.id, upto=9)] == [c.id for c in found if c.sequence <= 9]
-
-
-def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres):
-    name = postgres.create("ENCODING 'SQL_ASCII' TEMPLATE template0")
-    for options in ({}, {"read_only": True}):
-        with pytest.raises(DatabaseUnavailable, match="its encoding is SQL_ASCII.*encoding 'UTF8' template template0"):
-            Store.open(postgres.url(name), **options)
 
 
 # -- locks
@@ -145,7 +116,7 @@ def set_owner(store, run, owner):
         tx.connection.execute(update(Runs).where(Runs.c.id == run.id).values(owner=owner))
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@BOTH
 def test_a_live_writer_keeps_its_run(store, address, opened):
     run = make_run(store)
     lease = store.lease(run.id)
@@ -169,7 +140,7 @@ def test_a_live_writer_keeps_its_run(store, address, opened):
         again.lease(run.id)
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@BOTH
 def test_a_killed_writer_leaves_its_run_free_and_interrupted(store, address):
     run = make_run(store)
     code = (
@@ -183,10 +154,9 @@ def test_a_killed_writer_leaves_its_run_free_and_interrupted(store, address):
         assert store.run("first").status == "running"
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@BOTH
 def test_who_was_replaced_cannot_write(store, address, opened):
-    problem = new_problem(store, "first")
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store, "first")
     store.lease(problem.run_id)
     put(store, population, group(problem, 0, [answer("x")]))
     elsewhere = json.dumps({"host": "elsewhere", "pid": 1, "token": "t"})
@@ -201,7 +171,7 @@ def test_who_was_replaced_cannot_write(store, address, opened):
         assert connection.execute(select(PromptGroups.c.sequence)).scalars().all() == [0]
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@BOTH
 def test_a_run_can_be_taken_from_a_writer_that_is_known_to_be_lost(store, address, opened):
     run = make_run(store)
     store.lease(run.id)
@@ -213,17 +183,7 @@ def test_a_run_can_be_taken_from_a_writer_that_is_known_to_be_lost(store, addres
 # -- opening
 
 
-@pytest.mark.parametrize(("revision", "said"), [("9999", "is newer"), ("0009", "too old for this version of evo")])
-def test_another_schema_is_refused_in_one_line(store, address, revision, said):
-    with store.begin() as tx:
-        tx.connection.execute(text(f"UPDATE alembic_version SET version_num = '{revision}'"))
-    for read_only in (False, True):
-        with pytest.raises(DatabaseUnavailable, match=said) as caught:
-            Store.open(address, read_only=read_only)
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@BOTH
 def test_several_may_open_a_new_database_at_once(address):
     failures = []
 
@@ -297,8 +257,7 @@ def test_a_password_is_hidden_in_the_store_as_well(postgres_address, opened):
 @pytest.mark.parametrize("what", ["moved", "deleted", "replaced"])
 def test_a_file_that_is_moved_or_deleted_takes_nothing_more(address, opened, tmp_path, what):
     store = opened(address)
-    problem = new_problem(store, "first")
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store, "first")
     put(store, population, group(problem, 0, [answer("x")]))
     file = Path(address.removeprefix("sqlite:///"))
     other = tmp_path / "moved.db"

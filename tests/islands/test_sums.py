@@ -1,22 +1,16 @@
-"""What is counted of the answers to a parent as groups are stored, and after they were given other scores."""
+"""What is counted of the answers to a parent as groups are stored."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from support.island_samples import answer, group, new_problem, put, search, small_config
+from support.island_samples import answer, fresh, group, put
 
-from islands.population.population import Population
 from islands.population.sums import fitness_bin, is_better
 from islands.runs import counts_by_problem
-from islands.store import Store
 from islands.types import AT_TARGET, NO_PARENT, OperatorCount
 from problems.contract import Score
-
-
-def counts(store: Store, run: int) -> list[OperatorCount]:
-    return [count for _, count in counts_by_problem(store, run)]
 
 
 @pytest.mark.parametrize(
@@ -41,8 +35,7 @@ def test_a_failed_parent_is_at_no_target_and_any_valid_answer_is_better():
 
 
 def test_answers_are_counted_by_operator_and_by_the_bin_of_their_parent(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
+    problem, population = fresh(store)
     first = put(store, population, group(problem, 0, [answer("a b c d", 0.6), answer("e", 0.1), answer("e", 0.1)]))
     parent, weak = first[0].candidate, first[1].candidate
     answers = [
@@ -57,25 +50,8 @@ def test_answers_are_counted_by_operator_and_by_the_bin_of_their_parent(store):
     put(store, population, replace(asked, operator=1))
     put(store, population, group(problem, 2, [], parent=parent))
     put(store, population, group(problem, 3, [answer("f", 0.3)], parent=weak))
-    assert counts(store, problem.run_id) == [
-        OperatorCount(0, NO_PARENT, 3, 0, 0, 1, 0, 0.0),
-        OperatorCount(0, 0, 1, 1, 0, 0, 1, 0.0),
-        OperatorCount(1, 2, 6, 2, 2, 3, 6, 0.75 + 0 + 1 + 0 + 0.5 + 0.75),
+    assert counts_by_problem(store, problem.run_id) == [
+        (0, OperatorCount(0, NO_PARENT, 3, 0, 0, 1, 0, 0.0)),
+        (0, OperatorCount(0, 0, 1, 1, 0, 0, 1, 0.0)),
+        (0, OperatorCount(1, 2, 6, 2, 2, 3, 6, 0.75 + 0 + 1 + 0 + 0.5 + 0.75)),
     ]
-    assert [(index, one.bin) for index, one in counts_by_problem(store, problem.run_id)] == [(0, -1), (0, 0), (0, 2)]
-
-
-def test_a_rolled_back_group_counts_for_nothing(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
-    with pytest.raises(ZeroDivisionError), store.begin() as tx:
-        population.add(group(problem, 0, [answer("a")]), tx)
-        raise ZeroDivisionError
-    assert counts(store, problem.run_id) == []
-
-
-def searched(store: Store) -> int:
-    """A run of a search with repeats, failed answers and company."""
-    problem = new_problem(store)
-    search(store, Population(store, problem, small_config()), 60, seed=3)
-    return problem.run_id

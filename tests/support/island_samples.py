@@ -58,6 +58,12 @@ def new_problem(store: Store, name: str | None = None, index: int = 0, target: f
     return store.add_problem(run.id, index, f"maze:test/{index}", f"maze {index}", OBJECTIVES, target, "text")
 
 
+def fresh(store: Store, name: str | None = None, **settings: object) -> tuple[ProblemRecord, Population]:
+    """A problem of a new run, and its empty population."""
+    problem = new_problem(store, name)
+    return problem, Population(store, problem, small_config(**settings))
+
+
 def put(store: Store, population: Population, *groups: ScoredGroup) -> list:
     """Add groups, one transaction each, and return all placements."""
     placements = []

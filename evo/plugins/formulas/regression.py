@@ -369,6 +369,27 @@ def find_prefactors(ledger: Ledger, indices: Sequence[int]) -> list[dict[int, fl
 # -- rational functions ------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Quotient:
+    """A fitted quotient of sums. vector: the singular one, a number a term; singular: the values, falling
+    numerator, denominator: (n,); top, bottom: as formulas, the largest coefficient below being 1"""
+
+    vector: Reals
+    singular: Reals
+    numerator: Reals
+    denominator: Reals
+    top: Formula
+    bottom: Formula
+
+    def unneeded(self, exact: bool) -> set[int]:
+        """The terms to leave out next. exact: whether it fits but for rounding"""
+        if self.singular[-2] < 1e-10 * self.singular[0] and len(self.vector) > 3:
+            # several exact relations: drop the last of the terms that occur in the combination
+            return {int(np.flatnonzero(np.abs(self.vector) > 1e-8)[-1])}
+        small = np.flatnonzero(np.abs(self.vector) < 1e-7)
+        return set(small.tolist()) if len(small) and exact else {int(np.argmin(np.abs(self.vector)))}
+
+
 def fit_rational(
     ledger: Ledger,
     target: Target,
@@ -381,62 +402,68 @@ def fit_rational(
 
     above, below: terms with their columns tops (k, n) and bottoms (m, n); ones are added here
     """
-    n = len(target.z)
-    ones = np.ones((1, n))
-    tops, bottoms = np.vstack([ones, tops]), np.vstack([ones, bottoms])
-    if len(tops) + len(bottoms) > 0.7 * n:
+    n, terms = len(target.z), [None, *above, None, *below]
+    columns = np.vstack([np.ones((1, n)), tops, np.ones((1, n)), bottoms])
+    if len(columns) > 0.7 * n:
         return
-    design = np.vstack([tops, -target.z * bottoms]) * target.root
-    kept = list(range(len(design)))
-    weight = np.ones(n)
+    kept, weight = list(range(len(columns))), np.ones(n)
     while True:
         ledger.spend_pass(len(kept))
-        chosen = design[kept] * weight
-        scale = np.linalg.norm(chosen, axis=1)
-        scale[scale == 0] = 1.0
-        try:
-            _u, singular, vt = np.linalg.svd(chosen.T / scale, full_matrices=False)
-        except np.linalg.LinAlgError:
+        found = _fit_quotient(target, terms, columns, kept, len(tops) + 1, weight)
+        if found is None:
             return
-        vector = vt[-1]
-        coefficients = vector / scale
-        tops_kept = [(place, k) for place, k in enumerate(kept) if k < len(tops)]
-        bottoms_kept = [(place, k - len(tops)) for place, k in enumerate(kept) if k >= len(tops)]
-        if not tops_kept or not bottoms_kept:
-            return
-        numerator = sum(coefficients[place] * tops[k] for place, k in tops_kept)
-        denominator = sum(coefficients[place] * bottoms[k] for place, k in bottoms_kept)
         with np.errstate(all="ignore"):
-            loss = target.loss(ledger, numerator / denominator)
-        norm = float(max((coefficients[place] for place, _k in bottoms_kept), key=abs)) or 1.0
-        top = _sum_of([(above, k, coefficients[place] / norm) for place, k in tops_kept])
-        bottom = _sum_of([(below, k, coefficients[place] / norm) for place, k in bottoms_kept])
-        number = bottom.values[0] if bottom.size == 1 and bottom.values else None
-        ledger.add(target.wrap(top if number == 1.0 else apply(g.DIV, top, bottom)), loss)
-        if len(kept) <= 2 or singular[-1] > 0.3 * singular[-2] and len(kept) > 24:
+            loss = target.loss(ledger, found.numerator / found.denominator)
+        number = found.bottom.values[0] if found.bottom.size == 1 and found.bottom.values else None
+        ledger.add(target.wrap(found.top if number == 1.0 else apply(g.DIV, found.top, found.bottom)), loss)
+        if len(kept) <= 2 or found.singular[-1] > 0.3 * found.singular[-2] and len(kept) > 24:
             return
-        if singular[-2] < 1e-10 * singular[0] and len(kept) > 3:
-            # several exact relations: drop the last of the terms that occur in the combination
-            occurring = [place for place in range(len(kept)) if abs(vector[place]) > 1e-8]
-            gone = {occurring[-1]}
-        else:
-            small = np.flatnonzero(np.abs(vector) < 1e-7)
-            gone = (
-                set(small.tolist())
-                if len(small) and loss < 1e-10 * ledger.variance
-                else {int(np.argmin(np.abs(vector)))}
-            )
+        gone = found.unneeded(exact=loss < 1e-10 * ledger.variance)
         kept = [k for place, k in enumerate(kept) if place not in gone]
         if loss < math.inf and loss > EXACT * ledger.variance:
             with np.errstate(all="ignore"):
-                weight = 1 / np.maximum(np.abs(denominator), 1e-3 * float(np.abs(denominator).mean()))
+                least = 1e-3 * float(np.abs(found.denominator).mean())
+                weight = 1 / np.maximum(np.abs(found.denominator), least)
             weight = weight / weight.max()
 
 
-def _sum_of(parts: Sequence[tuple[Sequence[Formula], int, float]]) -> Formula:
-    intercept = sum(c for _terms, k, c in parts if k == 0)
-    terms = [(terms[k - 1], round_off(c)) for terms, k, c in parts if k]
-    return weighted_sum([t for t, _ in terms], [c for _, c in terms], intercept)
+def _fit_quotient(
+    target: Target, terms: Sequence[Formula | None], columns: Reals, kept: Sequence[int], split: int, weight: Reals
+) -> Quotient | None:
+    """The quotient of the terms that are kept, those from `split` on below; None if it has none above or below.
+
+    terms: None for the constants; columns: (k, n) their values; weight: (n,) of the rows
+    """
+    above = [place for place, k in enumerate(kept) if k < split]
+    below = [place for place, k in enumerate(kept) if k >= split]
+    signs = np.where(np.asarray(kept)[:, None] < split, 1.0, -target.z)
+    chosen = signs * columns[kept] * target.root * weight
+    scale = np.linalg.norm(chosen, axis=1)
+    scale[scale == 0] = 1.0
+    try:
+        _u, singular, vt = np.linalg.svd(chosen.T / scale, full_matrices=False)
+    except np.linalg.LinAlgError:
+        return None
+    if not above or not below:
+        return None
+    coefficients = vt[-1] / scale
+
+    def add(places: Sequence[int]) -> Reals:
+        total: Reals = sum(coefficients[place] * columns[kept[place]] for place in places)
+        return total
+
+    norm = float(max((coefficients[place] for place in below), key=abs)) or 1.0
+    top, bottom = (
+        _sum_of([(terms[kept[place]], coefficients[place] / norm) for place in places]) for places in (above, below)
+    )
+    return Quotient(vt[-1], singular, add(above), add(below), top, bottom)
+
+
+def _sum_of(parts: Sequence[tuple[Formula | None, float]]) -> Formula:
+    """A sum of terms times numbers; None is the constant."""
+    intercept = sum(number for term, number in parts if term is None)
+    terms = [(term, round_off(number)) for term, number in parts if term is not None]
+    return weighted_sum([term for term, _ in terms], [number for _, number in terms], intercept)
 
 
 def round_off(value: float) -> float:

@@ -1,8 +1,8 @@
 """Tables from CSV and Parquet files: columns of numbers, checked before a search, with notes of all that was changed.
 
-Three steps with a value between them: a file gives cells (`Cells`), by their commas and texts these are columns with
-names and units (`Columns`), and of these come the target, the variables and the rows (`DataTable`). Every fault of a
-file is one line that says its place and what to do (BadTable).
+Three steps with a value between them: a file gives `TableCells`; by their commas and texts these are `TableColumns`
+with names and units; of these come the target, the variables and the rows, a `DataTable`. Every fault of a file is one
+line that says its place and what to do (BadTable).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas.evaluation import COLUMNS, TARGETS, Reals, check_size
-from evo.plugins.formulas.units import is_unit
 from evo.plugins.formulas.writing import plain_names
 from problems.address import did_you_mean, name_few
 from problems.contract import BadAddress
@@ -46,7 +45,7 @@ _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?(e[+-]?\d+)?", re.I)
 """A number in which commas may separate thousands."""
 _COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.I)
 _EUROPEAN = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+", re.I)
-_HEAD = re.compile(r"(?P<stem>.*?)\s*(?:\[(?P<named>.*)\]|\((?P<given>[^()]*)\))")
+_HEAD = re.compile(r"(?P<stem>.*?)\s*\[(?P<unit>.*)\]")
 """A name with its unit."""
 
 
@@ -128,7 +127,11 @@ def read_table(
 
 
 def _take_rows(
-    found: Columns, variables: Sequence[Column], goal: Column, weight: Column | None, rows: npt.NDArray[np.intp]
+    found: TableColumns,
+    variables: Sequence[TableColumn],
+    goal: TableColumn,
+    weight: TableColumn | None,
+    rows: npt.NDArray[np.intp],
 ) -> DataTable:
     """These rows of the columns, without variables that are constant there."""
     path, notes, y = found.path, found.notes, goal.values[rows]
@@ -169,7 +172,7 @@ def _take_rows(
 
 
 @dataclass(eq=False)
-class Column:
+class TableColumn:
     """A column of numbers, read from cells.
 
     place: its index in the file; head: as the file has it; label: without what cannot be printed, and without the unit
@@ -194,11 +197,11 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """The columns of a file. row: the word for a row in messages; places: of the rows; notes: as in DataTable"""
 
     path: Path
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     row: str
     places: Sequence[int]
     notes: list[str]
@@ -207,7 +210,7 @@ class Columns:
     def labels(self) -> list[str]:
         return [column.label for column in self.columns]
 
-    def find(self, name: str, what: str) -> Column:
+    def find(self, name: str, what: str) -> TableColumn:
         """A column by the file's name or the formula's. what: it is for, in the message"""
         name = name.strip()
         for names in (self.labels, [column.head for column in self.columns], [column.name for column in self.columns]):
@@ -220,9 +223,9 @@ class Columns:
         )
         raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
 
-    def keep_numbers(self, columns: Sequence[Column], given: bool) -> list[Column]:
+    def keep_numbers(self, columns: Sequence[TableColumn], given: bool) -> list[TableColumn]:
         """The columns of numbers, without those that name or number the rows. given: whether the user named them"""
-        left_out = dict[Column, str]()
+        left_out = dict[TableColumn, str]()
         of_rows = {} if given else self._name_rows(columns)
         for column in columns:
             if column.is_text and given:
@@ -239,11 +242,11 @@ class Columns:
             self.notes.append(f"Left out {name_few(named, 8)}: {reason}.")
         return [column for column in columns if column not in left_out]
 
-    def _name_rows(self, columns: Sequence[Column]) -> dict[Column, str]:
+    def _name_rows(self, columns: Sequence[TableColumn]) -> dict[TableColumn, str]:
         """The columns that name or number the rows, with why: those by place, a first column of different whole numbers
         under a head that programs give to row names, and one that counts the rows from 0 or 1. A head that may be a
         variable's (X, index, a name) is one if nothing else is."""
-        found, doubtful, others = dict[Column, str](), dict[Column, str](), False
+        found, doubtful, others = dict[TableColumn, str](), dict[TableColumn, str](), False
         for column in columns:
             values, head = column.values, column.label
             whole = bool(np.isfinite(values).all() and (values == np.floor(values)).all())
@@ -261,7 +264,7 @@ class Columns:
                 others |= not column.is_text and len(finite) > 0 and bool(np.ptp(finite) > 0)
         return {**found, **(doubtful if others else {})}
 
-    def complete_rows(self, columns: Sequence[Column], drop_missing: bool) -> npt.NDArray[np.intp]:
+    def complete_rows(self, columns: Sequence[TableColumn], drop_missing: bool) -> npt.NDArray[np.intp]:
         """The rows with finite numbers in all of these columns."""
         finite = {column: np.isfinite(column.values) for column in columns}
         whole = np.logical_and.reduce(list(finite.values()))
@@ -284,7 +287,7 @@ class Columns:
         return np.flatnonzero(whole)
 
 
-def read_columns(cells: Cells) -> Columns:
+def read_columns(cells: TableCells) -> TableColumns:
     """The columns that cells make. Raises BadTable for commas that may be either mark, and for names given twice."""
     commas = _read_commas(cells)
     printable = ["".join(c if c.isprintable() else "?" for c in each.head.strip()) for each in cells.columns]
@@ -292,10 +295,9 @@ def read_columns(cells: Cells) -> Columns:
     stems = [match["stem"] if match else head for match, head in zip(split, printable, strict=True)]
     labels, units = list(printable), [""] * len(printable)
     for k, match in enumerate(split):
-        alone = stems.count(stems[k]) == 1
-        if match and (match["named"] is not None or alone and is_unit(match["given"])):
-            labels[k] = stems[k] if alone else printable[k]
-            units[k] = (match["named"] or match["given"] or "").strip()
+        if match:
+            labels[k] = stems[k] if stems.count(stems[k]) == 1 else printable[k]
+            units[k] = match["unit"].strip()
     try:
         names = plain_names(labels)
     except ValueError as fault:
@@ -305,12 +307,12 @@ def read_columns(cells: Cells) -> Columns:
         texts = [(row, text) for row, text in each.unread if (k, row) not in commas]
         first = f"{texts[0][1][:30]!r} in {cells.row} {cells.places[texts[0][0]]}" if texts else ""
         columns.append(
-            Column(k, each.head, labels[k], names[k], units[k], each.values, len(texts), first, each.names_rows)
+            TableColumn(k, each.head, labels[k], names[k], units[k], each.values, len(texts), first, each.names_rows)
         )
-    return Columns(cells.path, tuple(columns), cells.row, cells.places, cells.notes)
+    return TableColumns(cells.path, tuple(columns), cells.row, cells.places, cells.notes)
 
 
-def _read_commas(cells: Cells) -> set[tuple[int, int]]:
+def _read_commas(cells: TableCells) -> set[tuple[int, int]]:
     """Read the cells with commas by one rule for the whole file: the column and row of each."""
     commas = [
         (k, row, text)
@@ -346,7 +348,7 @@ def _read_commas(cells: Cells) -> set[tuple[int, int]]:
 @dataclass
 class CellColumn:
     """values: of cells that are numbers, nan for others; unread: the row and text of cells that are neither numbers nor
-    missing; names_rows: as in Column"""
+    missing; names_rows: as in TableColumn"""
 
     head: str
     values: Reals
@@ -355,8 +357,8 @@ class CellColumn:
 
 
 @dataclass(frozen=True)
-class Cells:
-    """What a file holds. row, places, notes: as in Columns"""
+class TableCells:
+    """What a file holds. row, places, notes: as in TableColumns"""
 
     path: Path
     columns: Sequence[CellColumn]
@@ -379,7 +381,7 @@ def _number(cell: str, otherwise: _Else) -> float | _Else:
         return otherwise
 
 
-def _read_parquet(path: Path) -> Cells:
+def _read_parquet(path: Path) -> TableCells:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
@@ -395,7 +397,7 @@ def _read_parquet(path: Path) -> Cells:
     columns = [_arrow_column(arrow, name, read.column(k)) for k, name in enumerate(read.column_names)]
     for column in columns:
         column.names_rows = column.head in {name for name in index if isinstance(name, str)}
-    return Cells(path, columns, "row", range(1, read.num_rows + 1), [])
+    return TableCells(path, columns, "row", range(1, read.num_rows + 1), [])
 
 
 def _arrow_column(arrow: Any, name: str, cells: Any) -> CellColumn:
@@ -414,7 +416,7 @@ def _arrow_column(arrow: Any, name: str, cells: Any) -> CellColumn:
     return CellColumn(name, values, [(row, text) for row, text in enumerate(texts) if _number(text, None) is None])
 
 
-def _read_csv(path: Path, header: bool) -> Cells:
+def _read_csv(path: Path, header: bool) -> TableCells:
     lines, notes = _decode(path)
     delimiter, comments = "", list[str]()
     if mark := re.fullmatch(r"sep=(.)", lines[0].strip("\r\n")) if lines else None:  # Excel's
@@ -463,7 +465,7 @@ def _read_csv(path: Path, header: bool) -> Cells:
         raise BadTable(f"cannot read {path} as CSV: {error}") from None
     if delimiter not in (",", "\t"):
         notes.append(f"The delimiter is {delimiter!r}.")
-    return Cells(path, columns, "line", places, notes)
+    return TableCells(path, columns, "line", places, notes)
 
 
 def _parse_cells(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, combinations_with_replacement
+from itertools import chain, combinations, combinations_with_replacement
 from itertools import product as cartesian
 
 import numpy as np
@@ -189,45 +189,44 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
     """Terms for forward selection, simple ones first: powers, ratios, functions of them, and products of functions."""
     allowed = set(functions)
     unary = [code for code in (g.SIN, g.COS, g.EXP, g.LOG, g.SQRT, g.TANH) if code in allowed]
-    singles: list[dict[int, float]] = [{i: e} for e in (1, -1, 2, -2, 3, -3, 4, 5, 6) for i in indices]
-    pairs = [{i: float(a), j: float(b)} for a, b in _PAIR_POWERS for i, j in combinations(indices, 2)]
-    if g.DIV not in allowed:
-        singles = [m for m in singles if min(m.values()) > 0]
-        pairs = [m for m in pairs if min(m.values()) > 0]
-    inner = [variable(i) for i in indices]
-    inner += [apply(g.SQUARE, variable(i)) for i in indices]
-    few = list(combinations(indices, 2)) if len(indices) <= 5 else []
+    columns = [variable(i) for i in indices]
+    pairs = list(combinations(indices, 2))
+    few = pairs if len(indices) <= 5 else []
+    waves = [apply(f, u) for u in columns for f in unary]
+
+    def powers(exponents: Iterable[dict[int, float]]) -> Iterator[Formula]:
+        return (monomial(each) for each in exponents if g.DIV in allowed or min(each.values()) > 0)
+
+    def with_decays(parts: Iterable[Formula], decaying: Iterable[Formula]) -> Iterator[Formula]:
+        """Every function of the parts, then exp(-u)."""
+        yield from (apply(f, u) for u in parts for f in unary)
+        if g.EXP in allowed:
+            yield from (apply(g.EXP, apply(g.NEG, u)) for u in decaying)
+
+    inner = [*columns, *(apply(g.SQUARE, u) for u in columns)]
     ratios = [monomial({i: 1, j: s}) for i, j in few for s in (1, -1)] + [monomial({j: 1, i: -1}) for i, j in few]
     differences = [apply(g.SUB, variable(i), variable(j)) for i, j in few]
-    functions_of = [apply(f, u) for u in inner for f in unary]
-    functions_of += [apply(g.EXP, apply(g.NEG, u)) for u in inner if g.EXP in allowed]
-    trig = [apply(f, variable(i)) for i in indices for f in unary]
-    by_variable = [apply(g.MUL, variable(i), t) for t in trig for i in indices]
-    crossed = [apply(g.MUL, a, b) for a, b in combinations(trig, 2)] if len(trig) <= 24 else []
-    deeper = [apply(f, u) for u in (*ratios, *differences) for f in unary]
-    deeper += [apply(g.EXP, apply(g.NEG, u)) for u in ratios if g.EXP in allowed]
-    # of many columns there are far too many to build all
-    triples = (monomial(dict(zip(c, s, strict=True))) for c in combinations(indices, 3) for s in _TRIPLE_SIGNS)
-    cubes = [apply(f, apply(g.CUBE, variable(i))) for i in indices for f in unary[:2]]
-    squares = (
-        [
-            apply(g.MUL, apply(a, variable(i)), apply(b, apply(g.SQUARE, variable(j))))
-            for i in indices
-            for j in indices
-            for a in unary[:2]
-            for b in unary[:2]
-        ]
-        if len(indices) <= 3
-        else []
+    begun = unary[:2]
+    groups: tuple[Iterable[Formula], ...] = (  # of many columns there are far too many to build all
+        powers({i: e} for e in (1, -1, 2, -2, 3, -3, 4, 5, 6) for i in indices),
+        powers({i: float(e), j: float(f)} for e, f in _PAIR_POWERS for i, j in pairs),
+        with_decays(inner, inner),
+        (apply(g.MUL, u, wave) for wave in waves for u in columns),
+        (apply(g.MUL, one, other) for one, other in combinations(waves if len(waves) <= 24 else (), 2)),
+        with_decays([*ratios, *differences], ratios),
+        (monomial(dict(zip(c, s, strict=True))) for c in combinations(indices, 3) for s in _TRIPLE_SIGNS),
+        (apply(f, apply(g.CUBE, u)) for u in columns for f in begun),
+        (
+            apply(g.MUL, apply(f, u), apply(h, apply(g.SQUARE, v)))
+            for u, v, f, h in cartesian(columns, columns, begun, begun)
+            if len(columns) <= 3
+        ),
     )
     terms: dict[Formula, None] = {}
-    simple = ([monomial(m) for m in singles], [monomial(m) for m in pairs], functions_of, by_variable, crossed)
-    groups: tuple[Iterable[Formula], ...] = (*simple, deeper, triples, cubes, squares)
-    for group in groups:
-        for term in group:
-            if len(terms) >= most:
-                return list(terms)
-            terms[term] = None
+    for term in chain(*groups):
+        if len(terms) >= most:
+            break
+        terms[term] = None
     return list(terms)
 
 

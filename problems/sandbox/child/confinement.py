@@ -2,7 +2,7 @@
 
 COVERED, in both modes unless said otherwise
 - Files: none but the Python installation and system libraries for reading (Landlock; in bwrap also the mount namespace,
-  where nothing else exists and /proc does not) and one scratch folder for writing; for a scorer also a /dev/shm and a
+  in which nothing else exists, and no /proc) and one scratch folder for writing; for a scorer also a /dev/shm and a
   layer over its folder (mounts.py). The project's own packages, with the expected outputs that ship in them, are left
   out of what may be read. Modes, owners and times of other files: no calls, or read-only mounts.
 - Network: no socket() of any family (an evaluation in bwrap mode keeps unix sockets, inside its own namespace);
@@ -15,8 +15,8 @@ COVERED, in both modes unless said otherwise
   by the parent's watch. CPU and wall time and the size of results and output: by the parent.
 - Expected outputs, other answers, the parent's environment: never in the memory of the worker, whose parent hands a
   program straight to the fork that runs it. Results are data (wire.py); whatever a candidate writes is its own outcome.
-- What a run leaves: nothing. What it writes lies in mounts of its own, or in a folder that the parent removes.
-- As root: a user of its own for every worker, no capabilities but one: CAP_DAC_OVERRIDE is kept by a scorer that may
+- What a run leaves: nothing. What it writes is in separate mounts, or in a folder that the parent removes.
+- As root: a separate user for every worker, no capabilities but one: CAP_DAC_OVERRIDE is kept by a scorer that may
   write in its folder, whose files may be root's, and CAP_DAC_READ_SEARCH where else only root may enter what is read.
   Landlock and the mount namespace still decide which files, and opening by handle is refused.
 
@@ -190,7 +190,7 @@ def address_space_used() -> int:
 
 
 SPARE = 32 << 20
-"""Bytes of address space kept back, to report in once a run has used all of its own."""
+"""Bytes of address space kept back, to report in once a run has used all of its share."""
 _DAYS = 30 * 86_400
 """CPU seconds that end a run whose parent does not: the parent counts them, case by case."""
 USES = 64
@@ -207,7 +207,7 @@ class Confinement:
     namespace that is gone; in landlock mode it was a folder which the parent has removed before the worker gets its
     next request, or else the worker has ended, and no process is left that could have it open. The descriptor of the
     ruleset is closed in a run before anything hostile happens there. Folders that hold something hidden are looked
-    through once: what comes to lie in them later cannot be read.
+    through once: what comes into them later cannot be read.
     """
 
     def __init__(self, config: dict[str, Any], mounts: Mounts) -> None:

@@ -1,4 +1,4 @@
-"""Mount namespaces: what a run may write lies in one of its own, and is gone with it.
+"""Mount namespaces: what a run may write is in a separate one, and is gone with it.
 
 A scorer finds its folder as on the disk, and every evaluation may write in it: the writes of the scorer's import and of
 the evaluation are layers over it (overlayfs), so nothing is copied before it is changed and no other run sees it.

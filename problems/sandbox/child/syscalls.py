@@ -51,7 +51,7 @@ def _all_numbers() -> dict[str, int]:
 
 
 def number(name: str) -> int:
-    """Of a system call. The tables are read once: every evaluation asks for some, in the time of its own."""
+    """Of a system call. The tables are read once: every evaluation asks for some, and pays for the time."""
     return _all_numbers()[name]
 
 
@@ -138,9 +138,9 @@ def candidate_filter() -> bytes:
 def evaluation_filter(unix_sockets: bool, signals: bool, metadata: bool) -> bytes:
     """For a scorer and the answer it runs.
 
-    unix_sockets: False where there is no network namespace to keep them in
-    signals: False where the kernel cannot confine them to the evaluation
-    metadata: False where there are no read-only mounts to keep the mode and times of files
+    unix_sockets: False without a network namespace to keep them in
+    signals: False if the kernel cannot confine them to the evaluation
+    metadata: False without read-only mounts to keep the mode and times of files
     """
     filter = Filter()
     if unix_sockets:

@@ -77,7 +77,7 @@ def describe(error: BaseException) -> str:
 
 
 class ProgramVerbs:
-    """Hostile programs: each is loaded in a fork of its own, and its cases run there."""
+    """Hostile programs: each is loaded in a separate fork, and its cases run there."""
 
     def __init__(self, config: dict[str, Any], channels: Channels) -> None:
         """Import what they need."""

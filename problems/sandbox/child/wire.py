@@ -28,7 +28,7 @@ LOADED, FAILED, RESULT, HOST_CALL = b"L", b"F", b"R", b"O"  # kinds of frames fr
 
 
 class Malformed(Exception):
-    """Bytes that are no frame, or a frame that holds no value: whoever wrote them is at fault."""
+    """Bytes that are no frame, or a frame that holds no value: the process that wrote them is at fault."""
 
 
 class Unplain(TypeError):

@@ -18,7 +18,6 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.resume import resume_run
 from evo.runs.start import start_run
-from evo.training.colocated import CoLocated
 from islands.groups import read_groups
 from islands.store import Store
 from islands.training import training_steps
@@ -73,8 +72,17 @@ def steps_of(db, name="run"):
         return list(training_steps(store, store.run(name).id))
 
 
-def test_groups_become_steps_steps_become_versions_and_versions_search(db):
-    launched = run(db)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A search to its end: its folder, the database in it, and what `run` gives."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("colocated")
+    db = f"sqlite:///{folder / 'evo.db'}"
+    return folder, db, run(db)
+
+
+def test_groups_become_steps_steps_become_versions_and_versions_search(whole):
+    _, db, launched = whole
     steps, groups = steps_of(db), groups_of(db)
     assert [step.step for step in steps] == [1, 2, 3, 4]
     assert [step.stats["upto"] for step in steps] == [2, 5, 8, 11]
@@ -92,14 +100,10 @@ def test_groups_become_steps_steps_become_versions_and_versions_search(db):
     assert launched.status.training_seconds > 0
 
 
-def test_one_seed_gives_one_run(db, tmp_path):
-    first, second = run(db), run(f"sqlite:///{tmp_path / 'again.db'}")
-    assert torch.equal(first.learned, second.learned)
-
-    def told(path):
-        return [[r.rollout.text for r in group.rollouts] for group in groups_of(path)]
-
-    assert told(db) == told(f"sqlite:///{tmp_path / 'again.db'}")
+def test_one_seed_gives_one_run(whole, db):
+    assert torch.equal(whole[2].learned, run(db).learned)
+    first, second = ([[r.rollout.text for r in group.rollouts] for group in groups_of(path)] for path in (whole[1], db))
+    assert first == second
 
 
 @pytest.mark.parametrize("checkpoints", ["kept", "lost"])
@@ -158,12 +162,6 @@ def test_training_ends_where_it_was_told_and_the_search_goes_on(db):
     assert len(steps_of(db)) == 1 and len(groups_of(db)) == 12
 
 
-def test_a_frozen_search_has_a_learner_that_does_nothing(db):
-    settings = RunConfig.model_validate({**SETTINGS, "iterations": 2, "train": None})
-    launched = run_search(start_run(settings, db=db, name="frozen", command=""))
-    assert not isinstance(launched.search.learner, CoLocated) and steps_of(db, "frozen") == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -194,13 +192,13 @@ def _runs():
         return store.runs()
 
 
-def test_the_last_checkpoint_is_an_ordinary_one(db, tmp_path):
+def test_the_last_checkpoint_is_an_ordinary_one(whole):
     from vpo.policies.address import parse_address
     from vpo.policies.checkpoint import trained_answers
     from vpo.policies.registry import load_policy
 
-    launched = run(db)
-    newest = tmp_path / "evo-policies" / "run" / "step-4"
+    folder, _, launched = whole
+    newest = folder / "evo-policies" / "run" / "step-4"
     assert trained_answers(parse_address(str(newest))) == 2
     policy = load_policy(str(newest))
     assert torch.equal(weights_of(policy.model), launched.learned)
@@ -208,8 +206,8 @@ def test_the_last_checkpoint_is_an_ordinary_one(db, tmp_path):
     asyncio.run(policy.close())
 
 
-def test_show_tells_which_versions_wrote_the_run(db, capsys):
-    run(db)
+def test_show_tells_which_versions_wrote_the_run(whole, capsys):
+    db = whole[1]
     assert invoke(["show", "run", "--db", db]) == 0
     shown = capsys.readouterr().out
     assert "policy versions" in shown and "+vpo." in shown
