@@ -51,7 +51,7 @@ BY_NAME = {
 """Where `getattr` and `hasattr` may stand, and on what. Policies, problems and samplers declare what they can do."""
 NAMED_TWICE = {
     **dict.fromkeys(("FAMILY", "generate"), "an object that an entry point names"),
-    **dict.fromkeys(("FILE", "attempt", "describe", "run", "score"), "what a worker of the sandbox calls by name"),
+    **dict.fromkeys(("FILE", "describe", "run", "score"), "what a worker of the sandbox calls by name"),
 }
 """Public names that two modules define, with the reason."""
 
