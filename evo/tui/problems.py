@@ -68,11 +68,8 @@ class ProblemTable:
 
     def rows(self, snapshot: Snapshot, choice: TableChoice = TableChoice()) -> list[int]:
         """Numbers of the problems shown, in order."""
-        names, standing, part = (
-            [one.name for one in snapshot.problems],
-            self.standing(snapshot),
-            choice.search.casefold(),
-        )
+        names, part = [one.name for one in snapshot.problems], choice.search.casefold()
+        standing = self.standing(snapshot)
         hidden = choice.unsolved & ~standing.unsolved | choice.differing & ~standing.differing
         rows = [row for row, name in enumerate(names) if part in name.casefold() and not hidden[row]]
         if choice.order == NAME:
