@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 
 import numpy as np
 import numpy.typing as npt
+
+_WINDOW = 1 << 15
+"""Bytes that zlib looks back. Of longer data, the beginning and the end that equal the base's are left out first."""
+_LEFT_OUT = struct.Struct("<cQQ")
+"""`d`, which no zlib stream begins with, and the bytes left out at both ends."""
 
 
 def pack(data: bytes, base: bytes | None = None) -> bytes:
     """Compressed; nothing stays nothing. base: data that it shares much with, which is needed to read it"""
     if not data:
         return b""
-    packer = zlib.compressobj(zdict=base) if base else zlib.compressobj()
-    return packer.compress(data) + packer.flush()
+    head, packer = b"", zlib.compressobj(zdict=base) if base else zlib.compressobj()
+    if base and len(data) > _WINDOW:
+        start = _count_equal(np.frombuffer(data, np.uint8), np.frombuffer(base, np.uint8))
+        end = _count_equal(np.frombuffer(data, np.uint8)[start:][::-1], np.frombuffer(base, np.uint8)[start:][::-1])
+        head, data = _LEFT_OUT.pack(b"d", start, end), data[start : len(data) - end]
+    return head + packer.compress(data) + packer.flush()
+
+
+def _count_equal(data: npt.NDArray[np.uint8], base: npt.NDArray[np.uint8]) -> int:
+    """How many bytes are equal at the beginning."""
+    length = min(len(data), len(base))
+    different = np.flatnonzero(data[:length] != base[:length])
+    return int(different[0]) if len(different) else length
 
 
 def unpack(blob: bytes, base: bytes | None = None) -> bytes:
     """The data that was packed on this base. Raises ValueError for bytes that `pack` never wrote."""
     unpacker = zlib.decompressobj(zdict=base) if base else zlib.decompressobj()
     try:
-        return unpacker.decompress(blob)
+        if not base or blob[:1] != b"d":
+            return unpacker.decompress(blob)
+        _, start, end = _LEFT_OUT.unpack_from(blob)
+        return base[:start] + unpacker.decompress(blob[_LEFT_OUT.size :]) + base[len(base) - end :]
     except zlib.error as error:
         raise ValueError(f"{len(blob)} bytes are no packed data: {error}") from None
 

@@ -60,7 +60,7 @@ class ModelText(TypeDecorator[str]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         if value is None or not value.startswith(ESCAPED):
             return value
-        return value[1:].encode("ascii", "ignore").decode("unicode_escape", "ignore")
+        return value[1:].encode("ascii").decode("unicode_escape")
 
 
 BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER

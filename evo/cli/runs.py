@@ -128,10 +128,10 @@ def rename(context: click.Context, old: str, new: str, db: str) -> None:
     click.echo(f"renamed {old} to {new}" + (f", with its {len(renamed)} runs" if renamed[0].comparison else ""))
 
 
-@runs_command.command()
+@runs_command.command("upgrade")
 @db_option
 @click.pass_context
-def upgrade(context: click.Context, db: str) -> None:
+def upgrade_database(context: click.Context, db: str) -> None:
     """Upgrade a database of an older evo to the schema of this one. Commands that write do this by themselves."""
     with Store.open(_choose_db(context, db), must_exist=True) as store:
         click.echo(f"{store.address} has the schema of this evo")

@@ -41,7 +41,7 @@ OnProgress = Callable[[int, int], None]
 """(problems done, problems in all)"""
 
 
-async def evaluate_policy(
+async def sample_seeds(
     policy: Policy, problems: Sequence[Problem], *, answers: int, total: int, seeds: Sequence[int], scorer: Scorer,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:  # fmt: skip

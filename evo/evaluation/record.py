@@ -13,7 +13,7 @@ from typing import Any
 
 from evo.config.run import EvaluateConfig
 from evo.errors import BadInput
-from evo.evaluation.evaluate import OnProgress, check_evaluation, evaluate_policy, open_formats
+from evo.evaluation.evaluate import OnProgress, check_evaluation, open_formats, sample_seeds
 from evo.evaluation.metrics import Evaluation, compare_problems
 from evo.provenance import source_commit
 from evo.search.defaults import resolve_address, resolve_settings, workers
@@ -63,7 +63,7 @@ async def run_evaluation(
         if report is not None:
             progress = partial(report, f"{config.policy} on {name_few(settings.problems, 3)}")
             progress(0, len(problems) * settings.seeds)
-        evaluation = await evaluate_policy(
+        evaluation = await sample_seeds(
             policy, problems, answers=config.answers, total=total, seeds=seeds, scorer=scorer, on_progress=progress
         )
     finally:

@@ -45,7 +45,7 @@ _UNRECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     title: str
     hint: str = ""
     number: bool = False
@@ -59,7 +59,7 @@ class Table:
 
     name: str
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[TableCell, ...], ...]
     filterable: bool = False
     below: str = ""
@@ -78,7 +78,7 @@ def make_table(name: str, caption: str, rows: Sequence[TableRow], titles: Sequen
         return None
     kept = [title for title in titles or rows[0] if any(row[title].text != NONE for row in rows)]
     hints = {title: HINTS.get(title, HINTS[_MEAN_BEST] if rows[0][title].measure else "") for title in kept}
-    columns = [Column(title, hints[title], any(row[title].number for row in rows)) for title in kept]
+    columns = [TableColumn(title, hints[title], any(row[title].number for row in rows)) for title in kept]
     return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
 
 
@@ -147,11 +147,11 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
         cells += [replace(outcome_cell(standing, at, row, seeds, one), number=False) for at in range(len(names))]
         cells += [against_cell(standing, place, row, one) for place in others]
         rows.append(tuple(cells))
-    columns = [Column("problem")]
-    columns += [Column("set")] * several
-    columns += [Column("target", "the fitness that solves it", True)] * with_targets
-    columns += [Column(name, "", True, place) for place, name in enumerate(names)]
-    columns += [Column(f"{names[place]} against {reference}", "", True, place) for place in others]
+    columns = [TableColumn("problem")]
+    columns += [TableColumn("set")] * several
+    columns += [TableColumn("target", "the fitness that solves it", True)] * with_targets
+    columns += [TableColumn(name, "", True, place) for place, name in enumerate(names)]
+    columns += [TableColumn(f"{names[place]} against {reference}", "", True, place) for place in others]
     below = [_SOLVED_RULE] * with_targets + ["Other numbers are the best value so far, mean over seeds."]
     below += [_RULE.format(reference=reference)] if others else []
     judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
@@ -169,9 +169,12 @@ def set_table(found: AnswerSet) -> Table | None:
     if size < 2 or len(found.groups) == 1:
         return None
     scored: list[HasValues] = [*found.members, alone, *found.held_out]
-    columns = [Column("objective"), *(Column(str(each.id), each.text[:_HEAD_CHARS], True) for each in found.members)]
-    columns += [Column("set", "", True), Column(f"single {alone.id}", alone.text[:_HEAD_CHARS], True)]
-    columns += [Column("held out set", "", True), Column("held out single", "", True)] * tested
+    columns = [
+        TableColumn("objective"),
+        *(TableColumn(str(each.id), each.text[:_HEAD_CHARS], True) for each in found.members),
+    ]
+    columns += [TableColumn("set", "", True), TableColumn(f"single {alone.id}", alone.text[:_HEAD_CHARS], True)]
+    columns += [TableColumn("held out set", "", True), TableColumn("held out single", "", True)] * tested
 
     def row(title: str, each: Sequence[float | None], of_set: float | None, held: float | None) -> list[TableCell]:
         """each: of the members, of the single answer, and of these on held-out cases"""
@@ -212,12 +215,12 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
     shared = Table(
         "shared-settings",
         "Settings of every arm" if len(flat) > 1 else "Settings",
-        (Column("setting"), Column("value")),
+        (TableColumn("setting"), TableColumn("value")),
         tuple((word_cell(key), TableCell(_format(first[key]))) for key in keys if key not in differing),
     )
     if len(flat) < 2:
         return None, shared
-    columns = (Column("setting"), *(Column(name) for name in flat))
+    columns = (TableColumn("setting"), *(TableColumn(name) for name in flat))
     rows = tuple(
         (word_cell(key), *(TableCell(_format(config.get(key))) for config in flat.values())) for key in differing
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.evaluation.evaluate import evaluate_policy
+from evo.evaluation.evaluate import sample_seeds
 from evo.search.stop import FINISHED, Stop, StopReason
 from evo.training.directory import TrainingDirectory
 from problems.contract import Problem
@@ -225,7 +225,7 @@ class Training:
         """Metrics on the held-out problems. Raises BadInput if one cannot be judged."""
         if not self.held_out:
             return
-        evaluation = await evaluate_policy(
+        evaluation = await sample_seeds(
             self.policy,
             self.held_out,
             answers=self.run.chain,

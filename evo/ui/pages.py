@@ -29,7 +29,7 @@ from islands.store import Store
 _FRESH_SECONDS = 1.0
 """Requests within this time share a reading of the database, so that many tabs cost as much as one."""
 _COST_SHARE = 0.05
-"""Of one core, which building a page may take while its run goes on."""
+"""Of one core, which building a page may take while its run continues."""
 _PAGES_KEPT = 8
 _MOST_RUNS = 1_000
 """Of the list; older ones are left out."""

@@ -49,16 +49,9 @@ BY_NAME = {
     "evo/training/": "settings by name",
 }
 """Where `getattr` and `hasattr` may stand, and on what. Policies, problems and samplers declare what they can do."""
-NOT_RENAMED = """
-ANCESTORS Answers Arm BUDGETS Bools COLUMNS COSTS Cell FILE Floats Ints LONGEST MOST_CHARACTERS Made NAMES NO_PROBLEM
-OPTIONS Problems Progress Rollouts Row SAME SHAPES SHOWN SUFFIXES Score T TIMES TRAINING WEIGHTS Weights apart
-as_dict attempt best candidates_table check_name check_request check_writable clip compare describe evaluate header_of
-judge load_comparison load_policy number parse parse_address print_summary print_table read_yaml report resume run
-score summarize train upgrade verdict
-"""
 NAMED_TWICE = {
-    **dict.fromkeys(("FAMILY", "fit", "generate"), "an object that an entry point names"),
-    **dict.fromkeys(NOT_RENAMED.split(), "not renamed yet"),
+    **dict.fromkeys(("FAMILY", "generate"), "an object that an entry point names"),
+    **dict.fromkeys(("FILE", "describe", "run", "score"), "what a worker of the sandbox calls by name"),
 }
 """Public names that two modules define, with the reason."""
 

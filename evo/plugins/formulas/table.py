@@ -128,9 +128,9 @@ def read_table(
 
 def _take_rows(
     found: TableColumns,
-    variables: Sequence[TableColumn],
-    goal: TableColumn,
-    weight: TableColumn | None,
+    variables: Sequence[FieldColumn],
+    goal: FieldColumn,
+    weight: FieldColumn | None,
     rows: npt.NDArray[np.intp],
 ) -> DataTable:
     """These rows of the columns, without variables that are constant there."""
@@ -172,7 +172,7 @@ def _take_rows(
 
 
 @dataclass(eq=False)
-class TableColumn:
+class FieldColumn:
     """A column of numbers, read from cells.
 
     place: its index in the file; head: as the file has it; label: without what cannot be printed, and without the unit
@@ -201,7 +201,7 @@ class TableColumns:
     """The columns of a file. row: the word for a row in messages; places: of the rows; notes: as in DataTable"""
 
     path: Path
-    columns: tuple[TableColumn, ...]
+    columns: tuple[FieldColumn, ...]
     row: str
     places: Sequence[int]
     notes: list[str]
@@ -210,7 +210,7 @@ class TableColumns:
     def labels(self) -> list[str]:
         return [column.label for column in self.columns]
 
-    def find(self, name: str, what: str) -> TableColumn:
+    def find(self, name: str, what: str) -> FieldColumn:
         """A column by the file's name or the formula's. what: it is for, in the message"""
         name = name.strip()
         for names in (self.labels, [column.head for column in self.columns], [column.name for column in self.columns]):
@@ -223,9 +223,9 @@ class TableColumns:
         )
         raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
 
-    def keep_numbers(self, columns: Sequence[TableColumn], given: bool) -> list[TableColumn]:
+    def keep_numbers(self, columns: Sequence[FieldColumn], given: bool) -> list[FieldColumn]:
         """The columns of numbers, without those that name or number the rows. given: whether the user named them"""
-        left_out = dict[TableColumn, str]()
+        left_out = dict[FieldColumn, str]()
         of_rows = {} if given else self._name_rows(columns)
         for column in columns:
             if column.is_text and given:
@@ -242,11 +242,11 @@ class TableColumns:
             self.notes.append(f"Left out {name_few(named, 8)}: {reason}.")
         return [column for column in columns if column not in left_out]
 
-    def _name_rows(self, columns: Sequence[TableColumn]) -> dict[TableColumn, str]:
+    def _name_rows(self, columns: Sequence[FieldColumn]) -> dict[FieldColumn, str]:
         """The columns that name or number the rows, with why: those by place, a first column of different whole numbers
         under a head that programs give to row names, and one that counts the rows from 0 or 1. A head that may be a
         variable's (X, index, a name) is one if nothing else is."""
-        found, doubtful, others = dict[TableColumn, str](), dict[TableColumn, str](), False
+        found, doubtful, others = dict[FieldColumn, str](), dict[FieldColumn, str](), False
         for column in columns:
             values, head = column.values, column.label
             whole = bool(np.isfinite(values).all() and (values == np.floor(values)).all())
@@ -264,7 +264,7 @@ class TableColumns:
                 others |= not column.is_text and len(finite) > 0 and bool(np.ptp(finite) > 0)
         return {**found, **(doubtful if others else {})}
 
-    def complete_rows(self, columns: Sequence[TableColumn], drop_missing: bool) -> npt.NDArray[np.intp]:
+    def complete_rows(self, columns: Sequence[FieldColumn], drop_missing: bool) -> npt.NDArray[np.intp]:
         """The rows with finite numbers in all of these columns."""
         finite = {column: np.isfinite(column.values) for column in columns}
         whole = np.logical_and.reduce(list(finite.values()))
@@ -307,7 +307,7 @@ def read_columns(cells: TableCells) -> TableColumns:
         texts = [(row, text) for row, text in each.unread if (k, row) not in commas]
         first = f"{texts[0][1][:30]!r} in {cells.row} {cells.places[texts[0][0]]}" if texts else ""
         columns.append(
-            TableColumn(k, each.head, labels[k], names[k], units[k], each.values, len(texts), first, each.names_rows)
+            FieldColumn(k, each.head, labels[k], names[k], units[k], each.values, len(texts), first, each.names_rows)
         )
     return TableColumns(cells.path, tuple(columns), cells.row, cells.places, cells.notes)
 
@@ -348,7 +348,7 @@ def _read_commas(cells: TableCells) -> set[tuple[int, int]]:
 @dataclass
 class CellColumn:
     """values: of cells that are numbers, nan for others; unread: the row and text of cells that are neither numbers nor
-    missing; names_rows: as in TableColumn"""
+    missing; names_rows: as in FieldColumn"""
 
     head: str
     values: Reals

@@ -2,7 +2,7 @@
 // was open, chosen, sorted and moved. It waits while somebody types or selects, and while the page is out of view.
 "use strict";
 (() => {
-  // Elements by the nearest id and their number below it: blocks come and go as a run goes on.
+  // Elements by the nearest id and their number below it: blocks come and go as a run continues.
   const keyed = (selector) => {
     const numbers = {};
     return [...document.querySelectorAll(selector)].map((one) => {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evo.errors import BadInput
-from evo.evaluation.evaluate import evaluate_policy, format_kinds, prompts_a_call, sample_answers
+from evo.evaluation.evaluate import format_kinds, prompts_a_call, sample_answers, sample_seeds
 from problems.contract import ScorerFault
 from problems.scoring import Scorer
 from problems.types import Rollout
@@ -144,7 +144,7 @@ def test_a_dead_policy_is_reported_and_nothing_is_closed_for_the_caller(digits, 
 
 def test_seeds_run_one_after_another(digits, digits_policy):
     told, given = [], dict(answers=2, total=4, seeds=[5, 6], on_progress=lambda done, of: told.append((done, of)))
-    evaluation = asyncio.run(evaluate_policy(digits_policy(), [digits("a"), digits("b")], scorer=Scorer(1), **given))
+    evaluation = asyncio.run(sample_seeds(digits_policy(), [digits("a"), digits("b")], scorer=Scorer(1), **given))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert list(evaluation.per_seed) == [5, 6]
     best = [[max(one.fitness) for one in sample.problems] for sample in evaluation.samples]

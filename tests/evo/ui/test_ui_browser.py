@@ -1,4 +1,4 @@
-"""`evo ui` in a real browser: its pages fit, and a page whose run goes on is loaded again at the same place. Needs
+"""`evo ui` in a real browser: its pages fit, and a page whose run continues is loaded again at the same place. Needs
 playwright and a Chromium; skipped without, but not where CI is set."""
 
 from concurrent.futures import ThreadPoolExecutor
