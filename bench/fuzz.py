@@ -34,7 +34,7 @@ from problems.programs.cases import same_output
 from problems.python_syntax import code_features, strip_fence
 from problems.redaction import redact
 from problems.registry import families, resolve
-from vpo.chain import parse, write_edits
+from vpo.chain import parse_chain, write_edits
 from vpo.languages.contract import all_dialects
 from vpo.servers.client import read_json
 from vpo.servers.replies import Unreadable, read_reply
@@ -98,7 +98,7 @@ class Parser:
 
 
 def _chain(answer_format: str, answers: int, **options: object) -> Callable[[str], object]:
-    return lambda text: parse(text, answer_format, answers, truncated=len(text) % 2 == 0, **options)  # type: ignore[arg-type]
+    return lambda text: parse_chain(text, answer_format, answers, truncated=len(text) % 2 == 0, **options)  # type: ignore[arg-type]
 
 
 def _refusing(read: Callable[[str], object], *refusals: type[Exception]) -> Callable[[str], object]:

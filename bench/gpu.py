@@ -90,9 +90,9 @@ def tiny_model(folder: Path) -> str:
 
 
 def load(address: str, machine: Machine, **settings: Any) -> Any:
-    from vpo.policies.registry import load_policy
+    from vpo.policies.registry import policy_at
 
-    return load_policy(address, max_tokens=machine.tokens, **settings)
+    return policy_at(address, max_tokens=machine.tokens, **settings)
 
 
 def plain(machine: Machine, model: str = "") -> Any:

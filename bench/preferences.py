@@ -35,7 +35,7 @@ from problems.contract import Problem
 from problems.maze.problem import TOLERANCE
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.scalarize import dirichlet_weights
 
 Floats = npt.NDArray[np.float64]
@@ -150,7 +150,7 @@ def sample(plan: Plan, folder: Path) -> None:
         stored = folder / f"sample-{method.key}-{seed}.npy"
         if stored.exists():
             continue
-        scorer, policy = Scorer(1), load_policy(str(path))
+        scorer, policy = Scorer(1), policy_at(str(path))
         drawn = asyncio.run(_sample(policy, problems, method.answers, plan.samples, seed, scorer))
         np.save(stored, np.stack([answers.rewards for answers in drawn.problems]))
 

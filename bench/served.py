@@ -27,7 +27,7 @@ import numpy as np
 
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicySettings
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.servers.address import VllmOptions
 from vpo.servers.vllm import VllmServer
 
@@ -86,8 +86,8 @@ async def sample(policy: Any, count: int, rollouts: int) -> list[Rollout]:
 async def logprobs(model: str, options: str) -> dict[str, Any]:
     found = {}
     for temperature in (1.0, 0.7):
-        policy = load_policy(f"vllm:{model}?{options}", temperature=temperature, max_tokens=64)
-        local: Any = load_policy(model, temperature=temperature, dtype="float32")
+        policy = policy_at(f"vllm:{model}?{options}", temperature=temperature, max_tokens=64)
+        local: Any = policy_at(model, temperature=temperature, dtype="float32")
         try:
             rollouts = await sample(policy, 4, 4)
             found[f"temperature {temperature:g}"] = {
@@ -104,7 +104,7 @@ async def logprobs(model: str, options: str) -> dict[str, Any]:
 async def speed(model: str, options: str) -> dict[str, Any]:
     found = {}
     for concurrency, count in ((1, 6), (8, 32), (32, 96)):
-        policy = load_policy(f"vllm:{model}?{options}&concurrency={concurrency}", max_tokens=64)
+        policy = policy_at(f"vllm:{model}?{options}&concurrency={concurrency}", max_tokens=64)
         try:
             await sample(policy, 2, 1)
             began = time.perf_counter()
@@ -122,8 +122,8 @@ async def adapters(model: str, options: str) -> list[dict[str, Any]]:
     from vpo.training.config import LoraSettings
     from vpo.training.model import merge_adapter, save_adapter, with_adapter
 
-    policy: Any = load_policy(f"vllm:{model}?{options}&lora_rank=8", max_tokens=32)
-    local: Any = load_policy(model, dtype="float32")
+    policy: Any = policy_at(f"vllm:{model}?{options}&lora_rank=8", max_tokens=32)
+    local: Any = policy_at(model, dtype="float32")
     found = []
     try:
         rollouts = await sample(policy, 3, 2)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, Literal, overload
 
-MOST_CHARACTERS = 200_000
+_MOST_CHARACTERS = 200_000
 MOST_TOKENS = 24_000
 """Longer code has no tree: some 70 KB as people write it, at most 0.1 s and 60 MB to parse, whatever it holds."""
 
@@ -58,7 +58,7 @@ def parse_source(text: str, mode: str = "exec") -> Any:
 
 def parse_python(code: str) -> ast.Module | None:
     """The syntax tree; None for invalid Python, too deep nesting, or a text beyond these limits."""
-    if len(code) > MOST_CHARACTERS or (len(code) > MOST_TOKENS and count_tokens(code) > MOST_TOKENS):
+    if len(code) > _MOST_CHARACTERS or (len(code) > MOST_TOKENS and count_tokens(code) > MOST_TOKENS):
         return None
     if code.count(".") >= _MOST_DOTS and _long_dotted_name().search(code):
         return None

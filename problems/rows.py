@@ -72,7 +72,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_mapping(path: Path) -> dict[str, Any]:
     """The keys of a YAML file and their values, none for an empty one. Raises BadAddress, one line."""
     import yaml
 

@@ -34,7 +34,7 @@ from problems.contract import Score, ScorerFault
 from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, ONLY_HERE, whitening
-from vpo.chain import parse as parse_chain
+from vpo.chain import parse_chain
 from vpo.hf.cache import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import WeightSampler

@@ -93,7 +93,7 @@ def evaluate(
     driver = python_driver(progress, before="interrupted; nothing was written")
     with given(objects):
         config = parse(EvaluateConfig, {**values, "problems": addresses}, OPTIONS)
-        record = evaluate_policy(driver, config, plain_value(output), command)
+        record = drive_evaluation(driver, config, plain_value(output), command)
     for name, reason in record["faults"].items():
         warnings.warn(f"{name} is left out: {' '.join(reason.split())}", ScorerWarning, stacklevel=2)
     metrics = {name: record[name] for name in record["per_seed"][0] if name != "seed"}
@@ -103,7 +103,7 @@ def evaluate(
     return EvaluateResult(record["policy"], metrics, intervals, per_problem, record, lines)
 
 
-def evaluate_policy(driver: Driver, settings: EvaluateConfig, output: str | None, command: str) -> dict[str, Any]:
+def drive_evaluation(driver: Driver, settings: EvaluateConfig, output: str | None, command: str) -> dict[str, Any]:
     """The record of an evaluation, as run_evaluation gives it. Raises Interrupted."""
 
     async def work(driver: Driver) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from evo.search.resources import problems_at
 from problems.contract import Problem
 from problems.registry import given
 from vpo.policies.contract import Policy
-from vpo.policies.registry import load_policy as load
+from vpo.policies.registry import policy_at
 
 
 def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
@@ -32,7 +32,7 @@ def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
     """
     if not isinstance(address, str | PathLike):
         raise TypeError(f'a policy is named by its address, as in "embedded:vpo", not {address!r}')
-    return load(
+    return policy_at(
         plain_value(address), **{name: plain_value(value) for name, value in settings.items() if value is not None}
     )
 

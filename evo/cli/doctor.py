@@ -32,7 +32,7 @@ from problems.types import Prompt, Rollout
 from vpo.languages.contract import open_dialect
 from vpo.policies.contract import LocalPolicy, Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import is_token_format
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 
 _TOKENS, _TOKENS_OF_THOUGHT = 8, 4096
 """Of a reply, and of a server's, whose model may reason before it answers."""
@@ -103,7 +103,7 @@ def diagnose_policy(address: str) -> _Finding:
     began = time.perf_counter()
     with warnings.catch_warnings(action="ignore"):  # their message goes into the finding
         try:
-            policy = load_policy(address, temperature=_TEMPERATURE, max_tokens=_TOKENS)
+            policy = policy_at(address, temperature=_TEMPERATURE, max_tokens=_TOKENS)
             loaded = time.perf_counter() - began
             rollouts, answered, (level, learning, remedy) = asyncio.run(_ask(policy))
         except BadAddress as error:

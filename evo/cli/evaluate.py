@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from evo.api.drive import Driver
-from evo.api.evaluate import evaluate_policy
+from evo.api.evaluate import drive_evaluation
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
 from evo.cli.live import choose_display
 from evo.cli.options import (
@@ -55,7 +55,7 @@ def evaluate_command(
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
     console = open_console(stderr=as_json, markup=False)
     driver = Driver(choose_display(console, plain), command=True, before="interrupted; nothing was written")
-    record = evaluate_policy(driver, settings, output, read_command())
+    record = drive_evaluation(driver, settings, output, read_command())
     if as_json:
         print_json({key: value for key, value in record.items() if key != "per_problem"})
     else:

@@ -16,7 +16,7 @@ from problems.contract import Problem
 from problems.identity import identity
 from problems.objectives import is_lower, own_values, seeded_objectives
 from problems.types import Prompt, Rollout
-from vpo.chain import Chain, default_max_tokens, instructions, parse, write_chain, write_edits
+from vpo.chain import Chain, default_max_tokens, instructions, parse_chain, write_chain, write_edits
 from vpo.policies.prompt_formats import WORK_FOLDER
 
 _SYSTEM = (
@@ -93,7 +93,7 @@ class MessageFormat:
 
     def _read(self, text: str, selection: Selection, truncated: bool = False) -> Chain:
         edited = self._edited(selection) if self.diff else None
-        return parse(text, self.problem.answer_format, self.answers, diff_parent=edited, truncated=truncated)
+        return parse_chain(text, self.problem.answer_format, self.answers, diff_parent=edited, truncated=truncated)
 
     def _edited(self, selection: Selection) -> str:
         """The program that edits are of."""

@@ -11,7 +11,7 @@ from evo.errors import BadInput
 from islands.types import NOTHING_SHOWN, Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
-from vpo.chain import Chain, parse
+from vpo.chain import Chain, parse_chain
 from vpo.languages.contract import open_dialect
 
 
@@ -50,7 +50,9 @@ class TokenFormat:
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         shown = self._text(self.select_shown(selection))
-        return parse(rollout.text, self.problem.answer_format, self.answers, prompt_format=self.name, prompt=shown)
+        return parse_chain(
+            rollout.text, self.problem.answer_format, self.answers, prompt_format=self.name, prompt=shown
+        )
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
         return self.dialect.write(self.problem, answers, self._text(self.select_shown(selection)))

@@ -129,10 +129,10 @@ def problems_at(
 
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
     """The configured policy; without a token limit of the user's, the problems decide it."""
-    from vpo.policies.registry import load_policy
+    from vpo.policies.registry import policy_at
 
     asked = config.model_dump(include={"temperature", "top_p", "device", "dtype"})
-    policy = load_policy(config.policy, max_tokens=config.max_new_tokens, **asked)
+    policy = policy_at(config.policy, max_tokens=config.max_new_tokens, **asked)
     if config.max_new_tokens is None and parse_address(config.policy).common.max_tokens is None:
         one_of_each = {problem.answer_format: problem for problem in problems}.values()
         formats = [open_format(problem, policy.prompt_format, config.prompt, config.answers) for problem in one_of_each]

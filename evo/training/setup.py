@@ -27,7 +27,7 @@ from problems.sandbox import set_sandbox_mode
 from problems.scoring import Scorer
 from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.training.checkpoint import load_state
 from vpo.training.config import IMPROVE, TrainConfig, default_rate
 from vpo.training.trainer import PolicyTrainer
@@ -168,6 +168,6 @@ def _open_reference(run: TrainRun, weights: str) -> Any:
     trained."""
     if not run.has_reference or weights == run.policy:
         return None
-    start = load_policy(run.policy, device=run.device)
+    start = policy_at(run.policy, device=run.device)
     assert isinstance(start, LocalPolicy)  # as the one that is trained
     return start.model.float().requires_grad_(False)

@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Any
 
 from problems.address import did_you_mean
 from problems.contract import BadAddress, Score, ScorerFault
-from problems.custom.scorer_problem import DECLARED, OPTIONS, SHIMS, ScorerProblem, checked_options
+from problems.custom.scorer_problem import DECLARED, SCORER_OPTIONS, SHIMS, ScorerProblem, checked_options
 from problems.fingerprint import files_at, files_fingerprint, files_named_by
 from problems.openevolve.evolve_block import NotSpliceable, language_of, regions, splice_answer
 from problems.python_syntax import strip_fence
-from problems.rows import read_yaml
+from problems.rows import read_mapping
 from problems.sandbox.contract import EvaluatorSpec
 
 if TYPE_CHECKING:
@@ -136,13 +136,13 @@ class FilesProblem(ScorerProblem):
 
 
 FILE = "problem.yaml"
-_KEYS = ("command", "files", *(key for key in DECLARED if key not in ("seed_answer", "answer_format")), *OPTIONS)
+_KEYS = ("command", "files", *(key for key in DECLARED if key not in ("seed_answer", "answer_format")), *SCORER_OPTIONS)
 
 
 def is_command_file(path: Path) -> bool:
     """Whether a YAML file names a command at its top level."""
     try:
-        return "command" in read_yaml(path)
+        return "command" in read_mapping(path)
     except BadAddress:
         return False
 
@@ -206,7 +206,7 @@ class CommandProblem(FilesProblem):
 
 
 def _read(path: Path) -> dict[str, Any]:
-    read = read_yaml(path)
+    read = read_mapping(path)
     if not isinstance(read.get("command"), str) or not read["command"].strip():
         raise BadAddress(f"{path}: `command` has to be a line for sh")
     if unknown := sorted(map(str, set(read) - set(_KEYS))):

@@ -37,7 +37,14 @@ from typing import TYPE_CHECKING, Any
 from problems.address import did_you_mean
 from problems.apart import AnswerError as AnswerError
 from problems.contract import BadAddress
-from problems.custom.scorer_problem import DECLARED, OPTIONS, ScorerOptions, ScorerProblem, checked_options, python_spec
+from problems.custom.scorer_problem import (
+    DECLARED,
+    SCORER_OPTIONS,
+    ScorerOptions,
+    ScorerProblem,
+    checked_options,
+    python_spec,
+)
 from problems.fingerprint import files_at, files_fingerprint, files_named_by
 from problems.python_syntax import parse_source, read_globals
 
@@ -53,7 +60,7 @@ NEAR = 0.8
 class ScorerFileProblem(ScorerProblem):
     """The file as a Problem."""
 
-    declarations: tuple[str, ...] = (*OPTIONS, *DECLARED, "held_out")
+    declarations: tuple[str, ...] = (*SCORER_OPTIONS, *DECLARED, "held_out")
     """That the file may define, in addition to what scores."""
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
@@ -98,7 +105,7 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((target.id, node.lineno) for target in targets if isinstance(target, ast.Name))
 
 
-def read_literals(path: Path, wanted: Iterable[str] = OPTIONS) -> dict[str, Any]:
+def read_literals(path: Path, wanted: Iterable[str] = SCORER_OPTIONS) -> dict[str, Any]:
     """The plain values of these names as the file writes them, without running it. Raises BadAddress."""
     tree, _ = _parse(path)
     values: dict[str, Any] = {}

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from problems import temp_dirs
 from problems.contract import BadAddress
-from problems.custom.scorer_problem import DECLARED, OPTIONS, ScorerProblem, checked_options, python_spec
+from problems.custom.scorer_problem import DECLARED, SCORER_OPTIONS, ScorerProblem, checked_options, python_spec
 from problems.fingerprint import files_at, files_fingerprint, fingerprint_of
 from problems.python_syntax import parse_source
 
@@ -48,7 +48,7 @@ _pickling = threading.Lock()
 
 
 class ScorerFunctionProblem(ScorerProblem):
-    """The function as a Problem. declared: DECLARED and OPTIONS by name, as a scorer file declares them."""
+    """The function as a Problem. declared: DECLARED and SCORER_OPTIONS by name, as a scorer file declares them."""
 
     _UNSEEN = 'a scorer sees nothing of this disk: name the files that it needs, as in readable=["data.csv"]'
 
@@ -67,7 +67,7 @@ class ScorerFunctionProblem(ScorerProblem):
         self._code = _code_of(function)
         file = self._code.co_filename if self._code is not None else ""
         where = f"{title} in {file}" if Path(file).is_file() else title
-        given = {key: declared[key] for key in OPTIONS if declared.get(key) is not None}
+        given = {key: declared[key] for key in SCORER_OPTIONS if declared.get(key) is not None}
         options = checked_options(where, Path.cwd(), given)
         folder = temp_dirs.make("function")
         weakref.finalize(self, temp_dirs.release, folder)

@@ -46,7 +46,7 @@ SHIMS = ROOT / "problems" / "shims"
 LIMITS = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 20, processes=64)
 TIMEOUT = 30.0
 """Seconds per answer if the user sets none."""
-OPTIONS = ("timeout", "readable", "isolated", "resources")
+SCORER_OPTIONS = ("timeout", "readable", "isolated", "resources")
 """The declarations of a scorer that are read before it runs."""
 DECLARED = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
 """Its other declarations."""
@@ -472,7 +472,7 @@ class ScorerOptions(NamedTuple):
 
 
 def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> ScorerOptions:
-    """The given OPTIONS, with `readable` relative to `folder`. Raises BadAddress, which begins with `where`."""
+    """The given SCORER_OPTIONS, with `readable` relative to `folder`. Raises BadAddress, which begins with `where`."""
     timeout, isolated = options.get("timeout", TIMEOUT), options.get("isolated", True)
     readable = options.get("readable", ())
     if isinstance(readable, str):

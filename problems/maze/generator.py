@@ -57,15 +57,15 @@ LEAST_SPARE = 8
 """Steps between the shortest way to E and the budget of a large maze."""
 
 
-def generate(
+def generate_maze(
     rng: random.Random, size: int = SIZE, draw: Callable[[random.Random, int], Maze | None] | None = None
 ) -> Maze:
     """The first maze that `rng` draws and that is accepted: nine draws in ten at 9x9, every other of the large ones.
 
-    draw: `attempt` (the default), or `attempt_large` with LARGE_SIZE
+    draw: `attempt_maze` (the default), or `attempt_large` with LARGE_SIZE
     """
     while True:
-        if (maze := (draw or attempt)(rng, size)) is not None:
+        if (maze := (draw or attempt_maze)(rng, size)) is not None:
             return maze
 
 
@@ -82,7 +82,7 @@ def _draw_passages(
     return is_open, corners, start, end
 
 
-def attempt(rng: random.Random, size: int = SIZE) -> Maze | None:
+def attempt_maze(rng: random.Random, size: int = SIZE) -> Maze | None:
     """One draw of the paper's generator; None if a condition of acceptance fails."""
     is_open, corners, start, end = _draw_passages(rng, size, EXTRA_OPENINGS)
     others = [corner for corner in corners if corner not in (start, end)]
@@ -103,7 +103,7 @@ def attempt(rng: random.Random, size: int = SIZE) -> Maze | None:
     if between + min(to_gold[start] + to_diamond[end], to_diamond[start] + to_gold[end]) <= budget:
         return None
     zones = [
-        [c for c in range(size * size) if tiles[c] == EMPTY and apart(c, corner, size) <= ZONE_RADIUS]
+        [c for c in range(size * size) if tiles[c] == EMPTY and distance(c, corner, size) <= ZONE_RADIUS]
         for corner in others
     ]
     if min(map(len, zones)) < ITEMS[0]:
@@ -148,7 +148,7 @@ def open_more(rng: random.Random, size: int, is_open: list[bool], count: int) ->
         is_open[cell] = True
 
 
-def apart(a: int, b: int, size: int) -> int:
+def distance(a: int, b: int, size: int) -> int:
     """Manhattan distance of two cells."""
     return abs(a // size - b // size) + abs(a % size - b % size)
 
@@ -163,7 +163,7 @@ def attempt_large(rng: random.Random, size: int = LARGE_SIZE) -> Maze | None:
     board = Maze("".join(tiles), 0, size)
     floor = [cell for cell, tile in enumerate(tiles) if tile == EMPTY and board.to_end[cell] >= 0]
     centres = _centres(
-        rng, [cell for cell in floor if min(apart(cell, start, size), apart(cell, end, size)) >= APART], size
+        rng, [cell for cell in floor if min(distance(cell, start, size), distance(cell, end, size)) >= APART], size
     )
     if len(centres) < len(ZONES.treasures) or board.shortest < 0:
         return None
@@ -174,12 +174,12 @@ def attempt_large(rng: random.Random, size: int = LARGE_SIZE) -> Maze | None:
     if tours[-1] < budget + LEAST_OVER or budget - board.shortest < LEAST_SPARE:
         return None
     for tile, centre in zip(ZONES.treasures, centres, strict=True):
-        zone = [cell for cell in floor if tiles[cell] == EMPTY and apart(cell, centre, size) <= ZONE_RADIUS]
+        zone = [cell for cell in floor if tiles[cell] == EMPTY and distance(cell, centre, size) <= ZONE_RADIUS]
         if len(zone) < ZONE_ITEMS:
             return None
         for cell in rng.sample(zone, ZONE_ITEMS):
             tiles[cell] = tile
-    plain = [c for c in floor if tiles[c] == EMPTY and min(apart(c, start, size), apart(c, end, size)) > 1]
+    plain = [c for c in floor if tiles[c] == EMPTY and min(distance(c, start, size), distance(c, end, size)) > 1]
     for cell in rng.sample(plain, LAVA_TILES):
         tiles[cell] = LAVA
     return Maze("".join(tiles), budget, size, ZONES)
@@ -190,7 +190,7 @@ def _centres(rng: random.Random, candidates: list[int], size: int) -> list[int]:
     rng.shuffle(candidates)
     centres: list[int] = []
     for cell in candidates:
-        if len(centres) < len(ZONES.treasures) and all(apart(cell, other, size) >= APART for other in centres):
+        if len(centres) < len(ZONES.treasures) and all(distance(cell, other, size) >= APART for other in centres):
             centres.append(cell)
     return centres
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
 from problems.maze.board import PAPER, ZONES, Maze, Rules
-from problems.maze.generator import attempt, attempt_large
+from problems.maze.generator import attempt_large, attempt_maze
 from problems.maze.optimum import optimum
 from problems.maze.planner import tries_to_reach
 from problems.maze.problem import TOLERANCE, MazeProblem
@@ -119,7 +119,7 @@ def draw_set(name: str, size: int | None = None) -> list[tuple[int, Maze, float]
 
 def _attempt(name: str, seed: int) -> Maze | None:
     """The board that the set's generator draws from `seed`."""
-    draw = attempt_large if rules_of(name) is ZONES else attempt
+    draw = attempt_large if rules_of(name) is ZONES else attempt_maze
     return draw(random.Random(seed))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from problems.contract import BadAddress
-from problems.rows import read_yaml
+from problems.rows import read_mapping
 from problems.scoring import check_resources
 
 
@@ -121,7 +121,7 @@ class OpenEvolveConfig:
 
 def read_config(path: Path) -> OpenEvolveConfig:
     """The file's settings. Raises BadAddress, in one line, if it cannot be read or a value has the wrong kind."""
-    written = read_yaml(path)
+    written = read_mapping(path)
     settings = dict(DEFAULTS)
     llm = written.get("llm")
     policy, unused = policy_address(llm, str(path)) if isinstance(llm, dict) else ("", set[str]())

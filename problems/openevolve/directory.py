@@ -25,8 +25,8 @@ from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.custom.command import FilesProblem
 from problems.custom.scorer_problem import (
     MISSING,
-    OPTIONS,
     ROOT,
+    SCORER_OPTIONS,
     SHIMS,
     checked_options,
     choose_objectives,
@@ -136,7 +136,7 @@ class OpenEvolveProblem(FilesProblem):
         self.originals = {self.program.name: self._original}
         self._stages: tuple[str, ...] = ()
         self._warned = self._copied = self._decided = self._whole_mean = False
-        declared = {key: settings[key] for key in OPTIONS if key in settings}
+        declared = {key: settings[key] for key in SCORER_OPTIONS if key in settings}
         options = checked_options(str(config or folder), self.folder, declared)
         spec = EvaluatorSpec(
             str(SHIMS / "openevolve_evaluator.py"),

@@ -178,7 +178,7 @@ def _same_numbers(got: str, want: str) -> bool:
 
 MOST_SHOWN = 3
 MOST_NUMBERED = 20
-LONGEST = 200  # characters of one value
+_LONGEST = 200  # characters of one value
 
 
 def feedback(cases: Sequence[Case], outcomes: Sequence[CaseOutcome]) -> str:
@@ -197,23 +197,23 @@ def feedback(cases: Sequence[Case], outcomes: Sequence[CaseOutcome]) -> str:
 
 
 def _described(case: Case, outcome: CaseOutcome) -> str:
-    given = f"input {show_value(case.source)}" if case.rule == "printed" else clip(case.shown)
+    given = f"input {show_value(case.source)}" if case.rule == "printed" else clip_text(case.shown)
     if outcome.status != "ok":
-        return f"{given} failed: {clip(outcome.message) or outcome.status}"
+        return f"{given} failed: {clip_text(outcome.message) or outcome.status}"
     verb = {"printed": "printed", "true": "is"}.get(case.rule, "returned")
     wanted = f"; expected {show_value(case.expected)}" if case.public else ", which is wrong"
     return f"{given} {verb} {show_value(outcome.value)}{wanted}"
 
 
-def show_value(value: Any, most: int = LONGEST) -> str:
+def show_value(value: Any, most: int = _LONGEST) -> str:
     """A value's repr, cut in the middle. Never raises, whatever hostile code returned."""
     try:
-        return clip(repr(value), most)
+        return clip_text(repr(value), most)
     except (ValueError, RecursionError):  # an int too long to print, nesting too deep
         return f"<{type(value).__name__} too large to show>"
 
 
-def clip(text: str, most: int = LONGEST) -> str:
+def clip_text(text: str, most: int = _LONGEST) -> str:
     """The text, cut in the middle to at most `most` characters."""
     if len(text) <= most:
         return text

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from problems.contract import Problem, Score, ScorerFault
-from problems.programs.cases import Task, clip, feedback, passes
+from problems.programs.cases import Task, clip_text, feedback, passes
 from problems.python_syntax import code_features, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 from problems.weights import ALL_REWARDS
@@ -83,7 +83,7 @@ class ProgramProblem(Problem):
         last = self.task.components - 1
         rewards = (*map(float, passed[:last]), float(all(passed[last:])))
         ran = any(outcome.status == "ok" for outcome in outcomes)
-        error = None if ran else clip(outcomes[0].message or outcomes[0].status)
+        error = None if ran else clip_text(outcomes[0].message or outcomes[0].status)
         return Score(rewards, sum(rewards) / len(rewards), code_features(code), feedback(cases, outcomes), error)
 
     def _check_tests(self) -> None:

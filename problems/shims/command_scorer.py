@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 TOLD = json.loads(os.environ["EVO_COMMAND"])
-LONGEST = 4000
+_LONGEST = 4000
 """Characters of what a failed command printed that go into the feedback."""
 LARGE, MANY = 1 << 20, 2000
 """Files of more bytes, and those after that number, are linked instead of copied."""
@@ -71,5 +71,5 @@ def _copy(entry: Path, place: Path) -> None:
 
 def _tail(file: Any) -> str:
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - LONGEST))
+    file.seek(max(0, size - _LONGEST))
     return str(file.read().decode("utf-8", "replace"))

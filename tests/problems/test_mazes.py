@@ -33,7 +33,16 @@ from problems.maze.board import (
     rewards_of,
     simulate,
 )
-from problems.maze.generator import APART, IN_REACH, LAVA_TILES, LEAST_SPARE, SLACK, attempt, attempt_large, generate
+from problems.maze.generator import (
+    APART,
+    IN_REACH,
+    LAVA_TILES,
+    LEAST_SPARE,
+    SLACK,
+    attempt_large,
+    attempt_maze,
+    generate_maze,
+)
 from problems.maze.generator import LARGE_SIZE as SIZE
 from problems.maze.generator import ZONE_ITEMS as ITEMS
 from problems.maze.optimum import best_route, fewest_steps, optimum
@@ -51,7 +60,7 @@ from problems.maze.sets import (
     stored_instances,
 )
 
-BOARDS = [generate(random.Random(seed)) for seed in range(7_000_000, 7_000_400)]
+BOARDS = [generate_maze(random.Random(seed)) for seed in range(7_000_000, 7_000_400)]
 CORNERS = (0, 8, 72, 80)
 
 
@@ -85,7 +94,7 @@ def test_boards_keep_the_promises_of_the_generator():
 
 def test_the_seeds_of_the_paper_give_known_boards():
     """Pinned: the draws come in the order of the authors' generator, so these are their boards."""
-    maze = attempt(random.Random(4242))
+    maze = attempt_maze(random.Random(4242))
     assert maze is not None and maze.budget == 27
     assert " ".join(maze.rows()) == (
         "S......D. #.#....DD ..##....D .#L...L#. ....B.... .....L... G........ GG....... GG....#.E"
@@ -95,11 +104,11 @@ def test_the_seeds_of_the_paper_give_known_boards():
 
 
 def test_a_draw_that_fails_a_condition_is_none_and_generate_goes_on():
-    draws = [attempt(random.Random(seed)) for seed in range(300)]
+    draws = [attempt_maze(random.Random(seed)) for seed in range(300)]
     assert 0 < sum(maze is None for maze in draws) < 90
     assert 10 < sum(attempt_large(random.Random(seed)) is None for seed in range(100)) < 80
     rng = random.Random(next(seed for seed, maze in enumerate(draws) if maze is None))
-    assert generate(rng).budget >= 23
+    assert generate_maze(rng).budget >= 23
 
 
 @pytest.mark.parametrize("tiles", ["S..", "S...E...X", "S.......S", "........E"])
@@ -177,7 +186,7 @@ def test_a_budget_without_a_spare_step_leaves_thrift_whole():
     assert simulate(maze, "RD").rewards[-1] == 1.0
 
 
-LARGE_BOARDS = [generate(random.Random(seed), SIZE, attempt_large) for seed in range(7_100_000, 7_100_060)]
+LARGE_BOARDS = [generate_maze(random.Random(seed), SIZE, attempt_large) for seed in range(7_100_000, 7_100_060)]
 
 
 def test_every_treasure_lies_in_a_zone_of_its_own_that_can_be_walked_to():
@@ -263,7 +272,7 @@ def lava_of(maze: Maze, rewards: tuple[float, ...]) -> int:
 
 def test_the_optimum_of_a_large_board_is_attained_and_no_zone_is_free():
     for seed in range(4):
-        maze = generate(random.Random(seed), SIZE, attempt_large)
+        maze = generate_maze(random.Random(seed), SIZE, attempt_large)
         value = optimum(maze)
         assert fitness_of(simulate(maze, best_route(maze)).rewards) == pytest.approx(value)
         earned = fewest_steps(maze)
@@ -449,7 +458,7 @@ def test_names_and_limits():
 def test_the_shipped_file_is_what_drawing_gives(name, first):
     shipped = stored_instances()[name]
     assert [[seed, best] for seed, _, best in draw_set(name, first)] == shipped[:first]
-    draw = attempt_large if "large" in name else attempt
+    draw = attempt_large if "large" in name else attempt_maze
     for seed, best in random.Random(name).sample(shipped, 12 if "large" in name else 20):
         maze = draw(random.Random(seed))
         assert maze is not None and optimum(maze) == best
@@ -474,7 +483,7 @@ def test_the_planner_misses_the_hard_ones_and_not_the_rest():
 def test_planner_routes_reach_the_exit_within_the_budget_and_differ():
     rng = random.Random(5)
     for seed in range(30):
-        maze = generate(random.Random(9_000_000 + seed))
+        maze = generate_maze(random.Random(9_000_000 + seed))
         planner = Planner(maze)
         routes = [moves_between(maze, planner.route(rng)) for _ in range(20)]
         assert all(simulate(maze, route).reached and simulate(maze, route).steps == len(route) for route in routes)

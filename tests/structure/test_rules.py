@@ -49,13 +49,9 @@ BY_NAME = {
     "evo/training/": "settings by name",
 }
 """Where `getattr` and `hasattr` may stand, and on what. Policies, problems and samplers declare what they can do."""
-NOT_RENAMED = """
-FILE LONGEST MOST_CHARACTERS OPTIONS apart attempt clip describe evaluate_policy load_policy parse read_yaml run score
-upgrade
-"""
 NAMED_TWICE = {
     **dict.fromkeys(("FAMILY", "generate"), "an object that an entry point names"),
-    **dict.fromkeys(NOT_RENAMED.split(), "not renamed yet"),
+    **dict.fromkeys(("FILE", "describe", "run", "score"), "what a worker of the sandbox calls by name"),
 }
 """Public names that two modules define, with the reason."""
 

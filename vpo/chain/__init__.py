@@ -5,8 +5,8 @@ a line `---` between them. Small models keep to it loosely, so reading is lenien
 nothing is guessed, and `Chain.error` names whatever is left out.
 """
 
-from vpo.chain.parsing import Chain, parse
+from vpo.chain.parsing import Chain, parse_chain
 from vpo.chain.wording import instructions, write_chain, write_edits
 from vpo.policies.prompt_formats import default_max_tokens
 
-__all__ = ["Chain", "default_max_tokens", "instructions", "parse", "write_chain", "write_edits"]
+__all__ = ["Chain", "default_max_tokens", "instructions", "parse_chain", "write_chain", "write_edits"]

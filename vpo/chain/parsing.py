@@ -39,7 +39,7 @@ class Chain:
     error: str | None = None
 
 
-def parse(
+def parse_chain(
     text: str,
     answer_format: str,
     answers: int,

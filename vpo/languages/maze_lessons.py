@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from problems.maze.board import TILES, Maze, simulate
-from problems.maze.generator import LARGE_SIZE, attempt_large, generate
+from problems.maze.generator import LARGE_SIZE, attempt_large, generate_maze
 from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import held_out_tiles
 from problems.types import Prompt
@@ -105,8 +105,8 @@ class Lessons:
 
     def _drawn(self) -> Maze:
         if self._large_share and self._rng.random() < self._large_share:
-            return generate(self._rng, LARGE_SIZE, attempt_large)
-        return generate(self._rng)
+            return generate_maze(self._rng, LARGE_SIZE, attempt_large)
+        return generate_maze(self._rng)
 
     def _lesson(self, planner: Planner) -> Lesson:
         rng, maze = self._rng, planner.maze

@@ -27,7 +27,7 @@ Loader = Callable[[PolicyAddress, PolicySettings], Policy]
 """Makes a kind's policies, ready to sample. Raises BadAddress, one line, where it cannot."""
 
 
-def load_policy(
+def policy_at(
     address: str | PolicyAddress,
     *,
     temperature: float | None = None,

@@ -216,9 +216,9 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
     def learner(self) -> PreTrainedModel:
         """The model of the address in float32, read from its checkpoint, an adapter merged into it. Raises BadAddress
         where it cannot be loaded, or peft is missing for an adapter."""
-        from vpo.policies.registry import load_policy
+        from vpo.policies.registry import policy_at
 
-        policy = load_policy(self._name, device=self._settings.device, dtype="float32")
+        policy = policy_at(self._name, device=self._settings.device, dtype="float32")
         assert isinstance(policy, LocalPolicy)
         return policy.model
 
@@ -392,9 +392,9 @@ def find_model(address: PolicyAddress) -> tuple[str, list[str]]:
 
 def merge_adapters(name: str, dtype: str | None, folder: Path) -> str:
     """The checkpoint in a folder of the model with its adapters merged."""
-    from vpo.policies.registry import load_policy
+    from vpo.policies.registry import policy_at
 
-    policy = load_policy(name, device="cpu", dtype=_dtype(dtype))
+    policy = policy_at(name, device="cpu", dtype=_dtype(dtype))
     assert isinstance(policy, LocalPolicy)
     with without_bars():
         policy.model.save_pretrained(folder)

@@ -27,7 +27,7 @@ from evo.plugins.rules.problem import RULE_SCORING
 from evo.plugins.rules.rule import RuleTask, parse_rule
 from problems.contract import BadAddress
 from problems.custom.scorer_file import ScorerFileProblem, read_literals
-from problems.custom.scorer_problem import OPTIONS, ScorerOptions
+from problems.custom.scorer_problem import SCORER_OPTIONS, ScorerOptions
 from problems.fingerprint import fingerprint_of
 from problems.sandbox.contract import EvaluatorSpec
 
@@ -41,7 +41,7 @@ PLUGINS = Path(__file__).parents[1]
 class RulesFileProblem(RuleTask, ScorerFileProblem):
     """The file as a Problem."""
 
-    declarations = ("held_out", "task", "seed_answer", "weights", "target", *OPTIONS)
+    declarations = ("held_out", "task", "seed_answer", "weights", "target", *SCORER_OPTIONS)
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         """Raises BadAddress for features that are not names with texts."""

@@ -8,7 +8,6 @@ import pytest
 import torch
 from support import grammar_words
 
-from evo.api.load import load_policy
 from evo.plugins.formulas.operator import generate  # scripted:gp
 from evo.plugins.rules.dialect import DIALECT
 from evo.plugins.rules.language import MOST_WORDS, QUALITY, encode_rule, read_prompt
@@ -17,6 +16,7 @@ from evo.plugins.rules.rule import MOST_RULE_NODES, parse_rule, rank
 from evo.plugins.rules.rule_grammar import write_untrained
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.registry import policy_at
 
 RULE_WORDS = DIALECT.vocabulary()
 
@@ -102,7 +102,7 @@ def test_an_untrained_policy_writes_rules(problem, tmp_path):
     for name in ("one", "two"):
         write_untrained(tmp_path / name, seed=1)
     assert (tmp_path / "one/model.safetensors").read_bytes() == (tmp_path / "two/model.safetensors").read_bytes()
-    policy = load_policy(str(tmp_path / "one"))
+    policy = policy_at(str(tmp_path / "one"))
     prompt = DIALECT.prompt(problem, "p/w", 4)
     (group,) = asyncio.run(policy.sample([Prompt(prompt)], rollouts=8, answers=4, seed=0))
     assert all(len(DIALECT.read(rollout.text, prompt)) == 4 for rollout in group)

@@ -16,7 +16,7 @@ from problems.maze.problem import MazeProblem
 from problems.maze.sets import problem_set
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 
 
 def answers_of(problem: MazeProblem, parent: str | None, stream: int = 0) -> list[str]:
@@ -27,7 +27,7 @@ def answers_of(problem: MazeProblem, parent: str | None, stream: int = 0) -> lis
         shown = Candidate(1, parent, score.rewards, score.fitness, score.features, score.feedback, None, 0, 0, None)
     selection = Selection(shown, (), ())
     prompt = style.build(selection, stream)
-    ((rollout,),) = asyncio.run(load_policy("scripted:classic").sample([prompt], rollouts=1, answers=3, seed=0))
+    ((rollout,),) = asyncio.run(policy_at("scripted:classic").sample([prompt], rollouts=1, answers=3, seed=0))
     return list(style.parse(rollout, selection).answers)
 
 
@@ -57,6 +57,6 @@ def test_boards_of_any_size_are_read() -> None:
 
 
 def test_what_is_no_maze_is_refused() -> None:
-    policy = load_policy("scripted:classic")
+    policy = policy_at("scripted:classic")
     with pytest.raises(PolicyUnavailable, match="only mazes"):
         asyncio.run(policy.sample([Prompt("Write a program.")], rollouts=1, answers=1, seed=0))

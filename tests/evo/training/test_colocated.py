@@ -195,12 +195,12 @@ def _runs():
 def test_the_last_checkpoint_is_an_ordinary_one(whole):
     from vpo.policies.address import parse_address
     from vpo.policies.checkpoint import trained_answers
-    from vpo.policies.registry import load_policy
+    from vpo.policies.registry import policy_at
 
     folder, _, launched = whole
     newest = folder / "evo-policies" / "run" / "step-4"
     assert trained_answers(parse_address(str(newest))) == 2
-    policy = load_policy(str(newest))
+    policy = policy_at(str(newest))
     assert torch.equal(weights_of(policy.model), launched.learned)
     assert json.loads((newest / "evo.json").read_text())["method"] == "vpo"
     asyncio.run(policy.close())

@@ -20,7 +20,7 @@ from evo.runs.preflight import prompt_format_at
 from evo.training.directory import TrainingDirectory
 from evo.training.setup import begin_training as begin
 from evo.training.setup import resume_training as resume
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.training.config import LoraSettings, TrainConfig
 from vpo.training.model import with_adapter
 
@@ -114,7 +114,7 @@ def check_adapter(folder):
     files = {file.name for file in adapter.iterdir()}
     assert files == {"adapter_config.json", "adapter_model.safetensors", "README.md", "evo.json"}
     assert json.loads((adapter / "adapter_config.json").read_text())["base_model_name_or_path"] == SMALL_POLICY
-    policy, whole = load_policy(str(adapter)), load_policy(str(folder))
+    policy, whole = policy_at(str(adapter)), policy_at(str(folder))
     assert policy.prompt_format == whole.prompt_format == prompt_format_at(str(adapter)) != "chat"
     assert policy.version != whole.version
     for name, weight in whole.model.state_dict().items():

@@ -31,7 +31,7 @@ from problems import BadAddress, Problem, ScorerFault, resolve
 from problems.contract import Score
 from problems.openevolve.config import read_config
 from problems.types import ScoredAnswer
-from vpo.chain import parse
+from vpo.chain import parse_chain
 from vpo.policies.address import parse_addresses
 from vpo.servers.address import endpoint
 
@@ -164,7 +164,7 @@ def their_edits(case: Case, folder: Path) -> str:
 
 
 def our_edits(case: Case, folder: Path) -> str:
-    chain = parse(case["reply"], "python", 1, diff_parent=case["parent"])
+    chain = parse_chain(case["reply"], "python", 1, diff_parent=case["parent"])
     return chain.answers[0] if chain.answers else "refused"
 
 

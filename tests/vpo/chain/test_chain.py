@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vpo.chain import Chain, default_max_tokens, instructions, parse, write_chain, write_edits
+from vpo.chain import Chain, default_max_tokens, instructions, parse_chain, write_chain, write_edits
 
 READ = yaml.safe_load(Path(__file__).with_name("chains.yaml").read_text(encoding="utf-8"))
 
@@ -21,7 +21,7 @@ READ = yaml.safe_load(Path(__file__).with_name("chains.yaml").read_text(encoding
 def test_reading(rule: str) -> None:
     for answer_format, answers, text, read, error, *others in READ[rule]:
         settings: dict[str, Any] = others[0] if others else {}
-        assert parse(text, answer_format, answers, **settings) == Chain(tuple(read), error), text
+        assert parse_chain(text, answer_format, answers, **settings) == Chain(tuple(read), error), text
 
 
 @pytest.mark.parametrize("answer_format", ["python", "route", "text"])
@@ -32,7 +32,7 @@ def test_only_chains_are_asked_to_spread(answer_format: str) -> None:
 
 def test_the_instructions_are_not_answers_themselves() -> None:
     for answer_format in ("python", "route", "text"):
-        chain = parse(instructions(answer_format, 3), answer_format, 3)
+        chain = parse_chain(instructions(answer_format, 3), answer_format, 3)
         assert chain.answers == () or answer_format == "text"
 
 
@@ -41,7 +41,7 @@ def test_a_layout_of_programs_shows_what_is_to_be_filled_in() -> None:
     for start in ("def f(x,\n      y=1):\n    pass\n", "from math import *\ndef f(x, y=1):\n    return 0"):
         shown = instructions("python", 3, start=start)
         assert shown.count("def f(x,") == 3 and shown.count("y=1):\n    ...\n```") == 3
-        assert parse(shown, "python", 3).answers == ()
+        assert parse_chain(shown, "python", 3).answers == ()
     assert "class Solution:\n    def f(self, x: int) -> int:\n        ...\n```" in instructions(
         "python", 1, start=method
     )
@@ -55,7 +55,7 @@ def test_requests_that_make_no_sense_are_refused() -> None:
         with pytest.raises(ValueError):
             instructions(arguments[0], arguments[1], diff=arguments[2])
     with pytest.raises(ValueError):
-        parse("", "python", 3, diff_parent="x = 1")
+        parse_chain("", "python", 3, diff_parent="x = 1")
 
 
 def test_room_grows_with_the_chain() -> None:
@@ -87,7 +87,7 @@ PROGRAMS = [
     ],
 )
 def test_a_chain_is_read_as_it_was_written(kind, answers, count):
-    chain = parse(write_chain(answers[:count], kind), kind, count)
+    chain = parse_chain(write_chain(answers[:count], kind), kind, count)
     assert list(chain.answers) == answers[:count] and chain.error is None
 
 
@@ -96,7 +96,7 @@ def test_an_ordinary_change_is_a_block():
     child = parent.replace("x7 = 7", "x7 = 70").replace("x15 = 15\n", "")
     text = write_edits(parent, child)
     assert text.count("<<<<<<< SEARCH") == 2 and "x1 = 1\n" not in text
-    assert parse(text, "python", 1, diff_parent=parent).answers == (child,)
+    assert parse_chain(text, "python", 1, diff_parent=parent).answers == (child,)
 
 
 PIECES = (
@@ -118,9 +118,9 @@ def words(text: str) -> list[str]:
 @settings(max_examples=100, deadline=None)
 @given(texts, st.integers(1, 5), st.booleans())
 def test_any_text_is_read_without_raising_or_inventing(text: str, answers: int, truncated: bool) -> None:
-    chain = parse(text, "python", answers, truncated=truncated)
-    others = [parse(text, form, answers, truncated=truncated) for form in ("route", "text", "tagged")]
-    edited = parse(text, "python", 1, diff_parent="def f(x):\n    return x\n")
+    chain = parse_chain(text, "python", answers, truncated=truncated)
+    others = [parse_chain(text, form, answers, truncated=truncated) for form in ("route", "text", "tagged")]
+    edited = parse_chain(text, "python", 1, diff_parent="def f(x):\n    return x\n")
     assert all(len(one.answers) <= answers for one in (chain, *others, edited))
     assert (chain.error is None) == (len(chain.answers) == answers)
     assert len(set(chain.answers)) == len(chain.answers)
@@ -139,5 +139,5 @@ def test_distinct_programs_come_back_as_they_were_written(numbers: list[int], da
     opening = data.draw(st.sampled_from(["```python", "```", "```py", "~~~python"]))
     closing = opening[:3]
     text = between.join(f"{opening}\n{code}\n{closing}" for code in codes)
-    assert parse(text, "python", len(codes)).answers == tuple(codes)
-    assert parse(text[: -len(closing) - 1], "python", len(codes), truncated=True).answers == tuple(codes)
+    assert parse_chain(text, "python", len(codes)).answers == tuple(codes)
+    assert parse_chain(text[: -len(closing) - 1], "python", len(codes), truncated=True).answers == tuple(codes)

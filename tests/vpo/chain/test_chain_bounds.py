@@ -16,7 +16,7 @@ from support.run_limited import DONE, MEMORY, NO_MEMORY, run_limited
 from problems.identity import identity
 from problems.openevolve.evolve_block import NotSpliceable, splice
 from problems.python_syntax import strip_fence
-from vpo.chain import parse
+from vpo.chain import parse_chain
 from vpo.chain.edits import MOST_BLOCKS
 from vpo.chain.parsing import LONGEST_TEXT
 
@@ -58,12 +58,12 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "cells": lambda n: ">aa " * (n // 4),
 }  # fmt: skip
 WAYS: dict[str, Callable[[str], object]] = {
-    "programs": lambda text: parse(text, "python", 3),
-    "program": lambda text: parse(text, "python", 1),
-    "edits": lambda text: parse(text, "python", 1, diff_parent=LINE_ENDS),
-    "texts": lambda text: parse(text, "text", 3),
-    "routes": lambda text: parse(text, "route", 3),
-    "maze language": lambda text: parse(text, "route", 3, prompt_format="maze-compact"),
+    "programs": lambda text: parse_chain(text, "python", 3),
+    "program": lambda text: parse_chain(text, "python", 1),
+    "edits": lambda text: parse_chain(text, "python", 1, diff_parent=LINE_ENDS),
+    "texts": lambda text: parse_chain(text, "text", 3),
+    "routes": lambda text: parse_chain(text, "route", 3),
+    "maze language": lambda text: parse_chain(text, "route", 3, prompt_format="maze-compact"),
     "storing": store,
 }
 
@@ -112,24 +112,24 @@ def test_the_limits_hold(work: Callable[[], object], status: int) -> None:
 
 
 def test_an_over_long_answer_is_an_error_that_says_how_long_it_may_be() -> None:
-    chain = parse("x" * (LONGEST_TEXT + 1), "text", 1)
+    chain = parse_chain("x" * (LONGEST_TEXT + 1), "text", 1)
     assert chain.answers == ()
     assert chain.error == "65537 characters written where at most 65536 are read; write less"
-    assert parse("x" * LONGEST_TEXT, "text", 1).answers
+    assert parse_chain("x" * LONGEST_TEXT, "text", 1).answers
 
 
 def test_thinking_does_not_count_as_length() -> None:
     text = f"<think>{'so ' * LONGEST_TEXT}</think>\n```python\n{DEF}```"
-    assert parse(text, "python", 1).answers == (DEF.strip(),)
+    assert parse_chain(text, "python", 1).answers == (DEF.strip(),)
 
 
 def test_more_edits_than_are_read_are_an_error() -> None:
     text = "\n".join(EDIT.replace("\nb\n", f"\n{'b' * (i % 7 + 1)}\na\n") for i in range(MOST_BLOCKS + 1))
-    chain = parse(text, "python", 1, diff_parent="a\n")
+    chain = parse_chain(text, "python", 1, diff_parent="a\n")
     assert chain.answers == () and chain.error is not None and f"more than {MOST_BLOCKS} edit blocks" in chain.error
 
 
 def test_a_long_program_is_read_whole() -> None:
     program = "\n".join(f"def function_{i}(first, second):\n    return first + second * {i}" for i in range(700))
     assert len(program) > 40_000
-    assert parse(f"```python\n{program}\n```", "python", 1).answers == (program,)
+    assert parse_chain(f"```python\n{program}\n```", "python", 1).answers == (program,)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from problems.maze.board import Maze, simulate
-from problems.maze.generator import generate
+from problems.maze.generator import generate_maze
 from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import problem_set
 from vpo.languages.contract import LONGEST_CHAIN, open_dialect
@@ -110,7 +110,7 @@ def test_a_parent_in_another_hand_is_read_and_an_unreadable_one_left_out():
 
 
 def test_boards_and_chains_the_language_lacks_are_refused():
-    maze = generate(random.Random(1))
+    maze = generate_maze(random.Random(1))
     with pytest.raises(ValueError, match="1 to 5"):
         encode_prompt(maze, answers=LONGEST_CHAIN + 1)
     with pytest.raises(ValueError, match="9x9"):
@@ -121,7 +121,7 @@ def test_boards_and_chains_the_language_lacks_are_refused():
 
 
 def test_a_budget_without_a_word_is_written_as_the_nearest():
-    maze = generate(random.Random(1))
+    maze = generate_maze(random.Random(1))
     assert encode_prompt(Maze(maze.tiles, 200)).split()[2] == f"t{BUDGETS[-1]}"
     assert encode_prompt(Maze(maze.tiles, 3)).split()[2] == f"t{BUDGETS[0]}"
 

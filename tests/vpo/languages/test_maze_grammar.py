@@ -9,7 +9,7 @@ import pytest
 import torch
 from support import grammar_words
 
-from evo.api.load import load_policy
+from evo.api.load import policy_at
 from problems.maze.board import simulate
 from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import problem_set
@@ -128,7 +128,7 @@ def test_batches_lose_rows():
 
 
 def test_sampling_and_training_keep_to_the_grammar():
-    policy = load_policy("embedded:edit-solve")
+    policy = policy_at("embedded:edit-solve")
     (problem,) = problem_set("maze:hard/5")
     texts = [DIALECT.prompt(problem, parent, 2) for parent in parents_of(problem)]
     prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]

@@ -30,7 +30,7 @@ from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.decoding import try_decoding
 from vpo.hf.policy import TransformersPolicy
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import can_pad, completion_logprobs, pack_groups
@@ -232,7 +232,7 @@ def test_what_is_no_causal_model_is_refused_in_one_line(tmp_path: Path, model: s
     made.save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     with pytest.raises(BadAddress, match=f"no causal model.*vllm:{tmp_path}") as refused:
-        load_policy(str(tmp_path), threads=1)
+        policy_at(str(tmp_path), threads=1)
     assert "\n" not in str(refused.value)
 
 

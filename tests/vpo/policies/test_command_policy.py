@@ -14,7 +14,7 @@ from evo.testing import PolicyContract
 from problems.types import Prompt, Rollout
 from vpo.policies.command import CommandPolicy
 from vpo.policies.contract import Policy
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 
 REQUEST = {
     "format": "work-folder",
@@ -39,7 +39,7 @@ def run(script: str, request: dict | None, options: str = "", rollouts: int = 1,
     Path("agent.sh").write_text(script)
 
     async def sample() -> list[Rollout]:
-        policy = load_policy(f"command:sh agent.sh{options}")
+        policy = policy_at(f"command:sh agent.sh{options}")
         try:
             (group,) = await policy.sample([prompt(request)], rollouts=rollouts, answers=1, seed=seed)
             return group
@@ -54,7 +54,7 @@ class TestCommand(PolicyContract):
 
     def open_policy(self) -> Policy:
         Path("agent.sh").write_text('echo "$EVO_SEED"')
-        return load_policy("command:sh agent.sh", max_tokens=24)
+        return policy_at("command:sh agent.sh", max_tokens=24)
 
 
 def test_the_folder_holds_the_files_the_feedback_and_others() -> None:
@@ -124,5 +124,5 @@ def test_scripts_of_this_folder_are_found_from_the_work_folder(tmp_path: Path) -
     script = tmp_path / "agent"
     script.write_text("#!/bin/sh\necho ran\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    policy = load_policy("command:./agent --flag")
+    policy = policy_at("command:./agent --flag")
     assert isinstance(policy, CommandPolicy) and policy.words == [str(script), "--flag"]

@@ -22,7 +22,7 @@ from problems.types import Prompt
 from vpo.languages.contract import checkpoint_path
 from vpo.policies.address import POLICY_ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
 from vpo.policies.checkpoint import TRAINED, trained_answers, write_trained
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.policies.scripted import ScriptedPolicy, echo
 
 
@@ -52,7 +52,7 @@ def test_the_name_of_an_arm_is_the_last_part_of_its_address() -> None:
 @pytest.mark.parametrize("plain", ["embedded:base", "scripted:mutate", "{checkpoint}"])
 def test_common_options_set_every_kind_of_policy(plain: str, llama) -> None:
     plain = plain.format(checkpoint=llama)
-    policy = load_policy(f"{plain}?temperature=0.25&batch=3", temperature=1.0)
+    policy = policy_at(f"{plain}?temperature=0.25&batch=3", temperature=1.0)
     try:
         assert (policy.temperature, policy.batch) == (0.25, 3)
         assert "?" not in policy.version
@@ -64,7 +64,7 @@ def test_common_options_set_every_kind_of_policy(plain: str, llama) -> None:
 @pytest.mark.parametrize("plain", ["embedded:base", "scripted:mutate", "vllm:some/model", "openai:m@http://h"])
 def test_a_wrong_common_option_is_one_line_for_every_kind(plain: str, option: str) -> None:
     with pytest.raises(BadAddress, match=f"option {option.partition('=')[0]}") as caught:
-        load_policy(f"{plain}?{option}")
+        policy_at(f"{plain}?{option}")
     assert "\n" not in str(caught.value)
 
 
@@ -93,7 +93,7 @@ def load_parrot(address: PolicyAddress, settings: PolicySettings) -> ScriptedPol
 
 def test_an_installed_package_adds_a_kind(install: Callable[[EntryPoint], None]) -> None:
     install(EntryPoint("parrot", f"{__name__}:load_parrot", POLICY_ENTRY_POINTS))
-    policy = load_policy("parrot:grey?temperature=0.5")
+    policy = policy_at("parrot:grey?temperature=0.5")
     assert policy.version == "scripted:parrot-grey" and policy.temperature == 0.5
     (group,) = asyncio.run(policy.sample([Prompt("# Answer to improve\nhello")], rollouts=2, answers=1, seed=0))
     assert len(group) == 2
@@ -102,7 +102,7 @@ def test_an_installed_package_adds_a_kind(install: Callable[[EntryPoint], None])
 def test_an_entry_point_that_cannot_be_imported_is_named(install: Callable[[EntryPoint], None]) -> None:
     install(EntryPoint("parrot", "no_such_package:load", POLICY_ENTRY_POINTS))
     with pytest.raises(BadAddress, match="no_such_package:load cannot be loaded"):
-        load_policy("parrot:grey")
+        policy_at("parrot:grey")
 
 
 BAD: dict[str, str] = yaml.safe_load(Path(__file__).with_name("bad_addresses.yaml").read_text())
@@ -114,24 +114,24 @@ def test_an_address_that_names_nothing_is_one_line(address: str, message: str, m
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(BadAddress, match=message) as caught:
-        load_policy(address)
+        policy_at(address)
     assert "\n" not in str(caught.value)
 
 
 def test_a_directory_that_is_no_checkpoint_is_named(tmp_path) -> None:
     with pytest.raises(BadAddress, match="no config.json"):
-        load_policy(str(tmp_path))
+        policy_at(str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(BadAddress, match="cannot be loaded") as caught:
-        load_policy(str(tmp_path))
+        policy_at(str(tmp_path))
     assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_device_or_dtype_is_refused(llama) -> None:
     with pytest.raises(BadAddress, match="device"):
-        load_policy(str(llama), device="abacus")
+        policy_at(str(llama), device="abacus")
     with pytest.raises(BadAddress, match="dtype"):
-        load_policy(str(llama), dtype="decimal")
+        policy_at(str(llama), dtype="decimal")
 
 
 @pytest.fixture
@@ -144,12 +144,12 @@ def test_a_prompt_format_from_another_version_is_refused(copied: Path) -> None:
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps({**config, "evo_dialect": "klingon"}))
     with pytest.raises(BadAddress, match="klingon"):
-        load_policy(str(copied))
+        policy_at(str(copied))
 
 
 def test_the_version_follows_the_weights(copied: Path) -> None:
     def version() -> str:
-        policy = load_policy(str(copied))
+        policy = policy_at(str(copied))
         asyncio.run(policy.close())
         return policy.version
 
@@ -163,19 +163,19 @@ def test_the_version_follows_the_weights(copied: Path) -> None:
 
 def test_the_bare_name_of_a_policy_that_ships_is_answered_with_its_address():
     with pytest.raises(BadAddress, match="embedded:vpo ships with the package"):
-        load_policy("vpo")
+        policy_at("vpo")
 
 
 def test_the_default_temperature_is_the_models_own(tmp_path):
-    assert load_policy("embedded:base").temperature == 1.0
-    assert load_policy("embedded:edit-solve").temperature == 0.8
-    assert load_policy("embedded:edit-solve", temperature=1.0).temperature == 1.0
-    assert load_policy("embedded:edit-solve?temperature=1.3", temperature=0.5).temperature == 1.3
-    assert load_policy("scripted:mutate").temperature == 1.0
+    assert policy_at("embedded:base").temperature == 1.0
+    assert policy_at("embedded:edit-solve").temperature == 0.8
+    assert policy_at("embedded:edit-solve", temperature=1.0).temperature == 1.0
+    assert policy_at("embedded:edit-solve?temperature=1.3", temperature=0.5).temperature == 1.3
+    assert policy_at("scripted:mutate").temperature == 1.0
     folder = tmp_path / "model"
     shutil.copytree(checkpoint_path("edit-solve"), folder)
     (folder / "generation_config.json").unlink()  # a checkpoint need not have one
-    assert load_policy(str(folder)).temperature == 1.0
+    assert policy_at(str(folder)).temperature == 1.0
 
 
 def test_a_checkpoint_says_how_many_answers_it_was_trained_to_give_and_a_hub_is_not_asked(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from evo.testing import PolicyContract, TrainablePolicyContract
 from vpo.policies.contract import Policy, TrainablePolicy
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 
 
 class TestPolicies(PolicyContract):
@@ -15,8 +15,8 @@ class TestPolicies(PolicyContract):
         self.address = address
         self.varied = "echo" not in address and "fixed" not in address
 
-    def open_policy(self) -> Policy:
-        return load_policy(self.address, threads=1, max_tokens=24)
+    def policy_at(self) -> Policy:
+        return policy_at(self.address, threads=1, max_tokens=24)
 
 
 class TestTrainablePolicies(TrainablePolicyContract):
@@ -27,8 +27,8 @@ class TestTrainablePolicies(TrainablePolicyContract):
     def _named(self, request: pytest.FixtureRequest) -> None:
         self.address = request.param if ":" in request.param else str(request.getfixturevalue(request.param))
 
-    def open_policy(self) -> TrainablePolicy:
+    def policy_at(self) -> TrainablePolicy:
         few = 8 if self.address.startswith("vllm:") else 24  # that server samples without a cache
-        policy = load_policy(self.address, threads=1, max_tokens=few)
+        policy = policy_at(self.address, threads=1, max_tokens=few)
         assert isinstance(policy, TrainablePolicy)
         return policy

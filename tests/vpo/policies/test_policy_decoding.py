@@ -19,7 +19,7 @@ from vpo.hf.cache import InPlaceLayer, cache_argument
 from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, batches, sample_rows
 from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 
 PROMPTS = [Prompt("word " * (1 + 3 * i), stream=i) for i in range(5)]
 
@@ -30,7 +30,7 @@ def policy_of() -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
     def load(checkpoint: object, **settings: Any) -> Any:
-        made.append(load_policy(str(checkpoint), threads=1, **{"max_tokens": 30, **settings}))
+        made.append(policy_at(str(checkpoint), threads=1, **{"max_tokens": 30, **settings}))
         return made[-1]
 
     yield load
@@ -248,7 +248,7 @@ def test_the_shipped_policies_write_what_is_recorded(name: str) -> None:
     record = json.loads((Path(__file__).parents[2] / "fixtures" / "embedded_samples.json").read_text())[name]
     prompts = [Prompt(text, stream=stream) for stream, text in enumerate(record["prompts"])]
     for temperature in (1.0, 0.8):
-        policy = load_policy(f"embedded:{name}", temperature=temperature)
+        policy = policy_at(f"embedded:{name}", temperature=temperature)
         groups = asyncio.run(policy.sample(prompts, rollouts=1, answers=record["answers"], seed=7))
         asyncio.run(policy.close())
         for (rollout,), tokens, logprobs in zip(groups, *record[str(temperature)], strict=True):

@@ -13,7 +13,7 @@ from huggingface_hub import constants
 from problems.contract import BadAddress
 from vpo.policies.address import parse_address
 from vpo.policies.checkpoint import only_cached
-from vpo.policies.registry import check_policy, load_policy
+from vpo.policies.registry import check_policy, policy_at
 
 REFUSED = "http://127.0.0.1:9"
 
@@ -94,7 +94,7 @@ def test_loading_asks_an_unreachable_hub_no_second_time(tmp_path, hub):
     cache(tmp_path, "org/model")
     hub.status = 500
     with pytest.raises(BadAddress, match="cannot be loaded"):  # its config.json holds nothing
-        load_policy("org/model")
+        policy_at("org/model")
     assert len(hub.asked) == 1
 
 

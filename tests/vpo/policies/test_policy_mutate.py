@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from problems.types import Prompt
-from vpo.chain import instructions, parse
+from vpo.chain import instructions, parse_chain
 from vpo.policies.mutation import edit_block, jitter, mutate_answer, read_numbers
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 
 PROGRAM = """import math
 
@@ -102,7 +102,7 @@ def test_a_program_in_another_language_is_changed_between_its_marks() -> None:
 
 def test_edits_read_back_as_the_mutant() -> None:
     for code in mutants(PROGRAM, python=True):
-        chain = parse(edit_block(PROGRAM, code), "python", 1, diff_parent=PROGRAM)
+        chain = parse_chain(edit_block(PROGRAM, code), "python", 1, diff_parent=PROGRAM)
         assert chain.error is None and chain.answers[0].rstrip() == code.rstrip()
 
 
@@ -173,10 +173,10 @@ def test_something_is_written_where_nothing_is_shown() -> None:
 def test_the_policy_reads_whole_answers_not_the_prompt_and_repeats_none() -> None:
     user = "# Answer to improve\nFitness 0.5 (a 1)\nFeedback: more\nabba\n\n" + instructions("text", 3)
     prompt = Prompt(user, shown=("abba", "level"))
-    policy = load_policy("scripted:mutate")
+    policy = policy_at("scripted:mutate")
     found = asyncio.run(policy.sample([prompt], rollouts=20, answers=3, seed=0))[0]
     assert asyncio.run(policy.sample([prompt], rollouts=20, answers=3, seed=0))[0][5].text == found[5].text
     for rollout in found:
-        chain = parse(rollout.text, "text", 3)
+        chain = parse_chain(rollout.text, "text", 3)
         assert chain.error is None and len(set(chain.answers)) == 3
         assert not any(word in rollout.text for word in ("Fitness", "Feedback", "more"))

@@ -8,9 +8,9 @@ import pytest
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.chain import instructions, parse
+from vpo.chain import instructions, parse_chain
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 
 PROGRAM = """import math
 
@@ -28,7 +28,7 @@ def asked(answer_format: str, answers: int, *, diff: bool = False, parent: str =
 
 
 def sample(name: str, prompt: Prompt, rollouts: int = 4, answers: int = 1, seed: int = 0) -> list[Rollout]:
-    policy = load_policy(f"scripted:{name}")
+    policy = policy_at(f"scripted:{name}")
     return asyncio.run(policy.sample([prompt], rollouts=rollouts, answers=answers, seed=seed))[0]
 
 
@@ -39,14 +39,14 @@ def sample(name: str, prompt: Prompt, rollouts: int = 4, answers: int = 1, seed:
 )
 def test_chains_are_written_so_that_they_read_back(name: str, answer_format: str, answers: int) -> None:
     for rollout in sample(name, asked(answer_format, answers), 20, answers):
-        chain = parse(rollout.text, answer_format, answers)
+        chain = parse_chain(rollout.text, answer_format, answers)
         assert chain.error is None and len(chain.answers) == answers
         assert bytes(rollout.token_ids.tolist()).decode() == rollout.text
 
 
 def test_echo_returns_the_parent() -> None:
     rollout = sample("echo", asked("python", 3), 1, 3)[0]
-    chain = parse(rollout.text, "python", 3)
+    chain = parse_chain(rollout.text, "python", 3)
     assert chain.answers == (PROGRAM.rstrip("\n"),) and chain.error == "1 of 3 answers found: 2 repeated"
 
 
@@ -54,8 +54,8 @@ def test_fixed_cycles_through_a_file(tmp_path) -> None:
     file = tmp_path / "answers.txt"
     file.write_text("a = 1\n---\na = 2\n---\na = 3\n")
     texts = {r.text for s in range(10) for r in sample(f"fixed={file}", asked("python", 1, stream=s))}
-    assert {parse(text, "python", 1).answers[0] for text in texts} == {"a = 1", "a = 2", "a = 3"}
-    assert parse(sample(f"fixed={file}", asked("python", 3), 1, 3)[0].text, "python", 3).error is None
+    assert {parse_chain(text, "python", 1).answers[0] for text in texts} == {"a = 1", "a = 2", "a = 3"}
+    assert parse_chain(sample(f"fixed={file}", asked("python", 3), 1, 3)[0].text, "python", 3).error is None
 
 
 @pytest.mark.parametrize("content", ["", "[1, 2]\n", "{broken\n", '{"other": 1}\n'])
@@ -63,13 +63,13 @@ def test_a_file_without_answers_is_a_bad_address(tmp_path, content: str) -> None
     file = tmp_path / "answers.jsonl"
     file.write_text(content)
     with pytest.raises(BadAddress, match="answers.jsonl"):
-        load_policy(f"scripted:fixed={file}")
+        policy_at(f"scripted:fixed={file}")
 
 
 def test_broken_fails_at_once_or_after_some_calls() -> None:
     with pytest.raises(PolicyUnavailable, match="scripted:broken"):
         sample("broken", asked("python", 1))
-    policy = load_policy("scripted:broken?after=2")
+    policy = policy_at("scripted:broken?after=2")
 
     async def run() -> None:
         for _ in range(2):
@@ -81,7 +81,7 @@ def test_broken_fails_at_once_or_after_some_calls() -> None:
 
 
 def test_latency_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = load_policy("scripted:mutate?latency=0.1")
+    policy = policy_at("scripted:mutate?latency=0.1")
 
     async def run() -> None:
         all_wait = asyncio.Barrier(10)

@@ -30,7 +30,7 @@ from support.completion_server import (
 
 from problems.types import Prompt, Rollout, ScoredRollout, Unanswered, prompt_tokens
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.servers.client import retry_after
 from vpo.servers.policy import ServedPolicy
 
@@ -47,7 +47,7 @@ def sampling(
     """What `work` makes of the server's policy."""
 
     async def run() -> Any:
-        policy = load_policy(f"{server.address}?n={n}&{options}", **{"max_tokens": 400, **settings})
+        policy = policy_at(f"{server.address}?n={n}&{options}", **{"max_tokens": 400, **settings})
         assert isinstance(policy, ServedPolicy)
         try:
             return await work(policy)
@@ -175,7 +175,7 @@ def test_a_server_that_is_gone_or_slow_or_refuses_long_is_named() -> None:
         server.manners.delay = 0.0
 
         async def left() -> None:
-            policy = load_policy(f"{server.address}?retries=1", max_tokens=40)
+            policy = policy_at(f"{server.address}?retries=1", max_tokens=40)
             server.close()
             with pytest.raises(PolicyUnavailable, match="cannot be reached, tried 2 times"):
                 await policy.sample([PROMPT, PROMPT], rollouts=2, answers=1, seed=3)
@@ -188,7 +188,7 @@ def test_a_server_that_is_gone_or_slow_or_refuses_long_is_named() -> None:
 
 def test_cancelling_takes_the_requests_along() -> None:
     async def run(server: CompletionServer) -> None:
-        policy = load_policy(f"{server.address}?concurrency=2", max_tokens=40)
+        policy = policy_at(f"{server.address}?concurrency=2", max_tokens=40)
         server.times.clear()
         server.manners.delay = 60.0
         task = asyncio.create_task(policy.sample([PROMPT] * 20, rollouts=1, answers=1, seed=0))

@@ -10,7 +10,7 @@ from support.completion_server import completion_server, send
 
 from problems.contract import BadAddress
 from vpo.policies.address import parse_address, parse_addresses
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.servers.address import Endpoint, base_url, endpoint
 
 
@@ -70,31 +70,31 @@ def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_line_on_an_address_repeats_no_secret(rest: str, said: str) -> None:
     with pytest.raises(BadAddress, match=said) as caught:
-        load_policy(f"openai:{rest}")
+        policy_at(f"openai:{rest}")
     assert SECRET not in str(caught.value) and "hunter2" not in str(caught.value)
 
 
 def test_a_model_that_is_not_served_is_named_with_those_that_are() -> None:
     with completion_server(model="qwen") as server:
         with pytest.raises(BadAddress, match="serves no quen; it serves qwen"):
-            load_policy(f"openai:quen@{server.url}")
-        load_policy(f"openai:quen@{server.url}?check=off&logprobs=off")
+            policy_at(f"openai:quen@{server.url}")
+        policy_at(f"openai:quen@{server.url}?check=off&logprobs=off")
         assert not server.requests, "asking for the list costs no tokens"
 
 
 @pytest.mark.parametrize("lists", [404, 500])
 def test_a_server_that_lists_nothing_is_asked_for_one_token(lists: int) -> None:
     with completion_server(model="qwen", lists_models=lists) as server:
-        policy = load_policy(f"openai:qwen@{server.url}")
+        policy = policy_at(f"openai:qwen@{server.url}")
         assert not policy.traits.logprobs and [one["max_tokens"] for one in server.requests] == [1]
         with pytest.raises(BadAddress, match="does not exist"):
-            load_policy(f"openai:quen@{server.url}")
+            policy_at(f"openai:quen@{server.url}")
 
 
 def test_a_gateway_whose_server_is_gone_is_one_line() -> None:
     with completion_server(model="qwen", lists_models=502) as server:
         with pytest.raises(BadAddress, match="failed, asked .*: 502 "):
-            load_policy(f"openai:qwen@{server.url}?retries=0")
+            policy_at(f"openai:qwen@{server.url}?retries=0")
         assert not server.requests
 
 
@@ -102,17 +102,17 @@ def test_a_refused_key_is_told_at_the_opening_and_never_repeated(monkeypatch: py
     with completion_server(key="right") as server:
         monkeypatch.setenv("OTHER_KEY", SECRET)
         with pytest.raises(BadAddress, match="refuses the key.*set OTHER_KEY") as caught:
-            load_policy(f"{server.address}?key=OTHER_KEY")  # this server says the key that it refuses
+            policy_at(f"{server.address}?key=OTHER_KEY")  # this server says the key that it refuses
         assert SECRET not in str(caught.value) and "***" in str(caught.value)
         monkeypatch.setenv("OPENAI_API_KEY", "right")
-        assert "right" not in repr(vars(load_policy(server.address))["version"])
+        assert "right" not in repr(vars(policy_at(server.address))["version"])
 
 
 def test_what_is_no_such_server_is_one_line() -> None:
     with completion_server() as server:
         server.list_models = lambda handler: send(handler, 200, "<html>hello</html>")  # type: ignore[method-assign]
         with pytest.raises(BadAddress, match="does not speak the OpenAI protocol"):
-            load_policy(server.address)
+            policy_at(server.address)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_what_is_no_such_server_is_one_line() -> None:
 def test_whether_log_probabilities_are_those_of_the_sampling(manners: dict, settings: dict, has: bool) -> None:
     with completion_server(**manners) as server, warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        policy = load_policy(server.address, **settings)
+        policy = policy_at(server.address, **settings)
         assert policy.traits.logprobs is has
         raw = "processed" in manners and not has
         assert [("--logprobs-mode processed_logprobs" in str(one.message)) for one in heard] == [True] * raw

@@ -29,7 +29,7 @@ from problems.types import Prompt
 from vpo.policies.address import PolicySettings, parse_address
 from vpo.policies.checkpoint import trained_answers, write_trained
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.servers.address import VllmOptions
 from vpo.servers.vllm import VllmPolicy, serve_arguments
 from vpo.training.config import LoraSettings
@@ -54,7 +54,7 @@ def address(folder: Path, adapters: Path, server: VllmServer) -> str:
 
 @asynccontextmanager
 async def opened(name: str, **settings: Any) -> AsyncIterator[VllmPolicy]:
-    policy = load_policy(name, **{"max_tokens": 8, **settings})
+    policy = policy_at(name, **{"max_tokens": 8, **settings})
     assert isinstance(policy, VllmPolicy) and isinstance(policy, TrainablePolicy)
     try:
         yield policy
@@ -92,7 +92,7 @@ def within(scenario: Any) -> None:
 
 def test_tokens_and_log_probabilities_are_those_of_transformers(server: VllmServer, qwen2: Path) -> None:
     async def scenario() -> None:
-        plain: Any = load_policy(str(qwen2), temperature=0.7)
+        plain: Any = policy_at(str(qwen2), temperature=0.7)
         async with opened(f"vllm:{qwen2}@{server.url}?served=tiny", temperature=0.7) as policy:
             assert policy.traits.logprobs and policy.traits.weights == "none"
             assert all(np.array_equal(policy.encode(one), plain.encode(one)) for one in PROMPTS)
@@ -134,7 +134,7 @@ def test_new_adapters_are_sampled_from_and_old_ones_let_go_of(server: VllmServer
                 assert list(server.adapters) == [one.name for one in (tmp_path / "seen").iterdir()]
                 names += server.adapters
             assert len(set(names)) == 2
-            plain: Any = load_policy(str(qwen2))
+            plain: Any = policy_at(str(qwen2))
             await plain.update(merge_adapter(copy.deepcopy(model)).state_dict(), "merged")
             expected = await plain.logprobs(rollouts)
             await plain.close()
@@ -176,7 +176,7 @@ def test_a_server_that_takes_no_adapter_goes_on_as_it_was(
 @pytest.mark.long
 def test_a_child_serves_takes_adapters_and_ends_with_its_policy(qwen2: Path, any_vllm: None, tmp_path: Path) -> None:
     async def scenario() -> None:
-        plain: Any = load_policy(str(qwen2))
+        plain: Any = policy_at(str(qwen2))
         async with opened(f"vllm:{qwen2}?context=256&dtype=float32&lora_rank=4", temperature=1.0) as policy:
             assert policy.context == 255 and policy.traits.weights == "adapter" and policy.traits.slots == 256
             assert policy.version.startswith(f"vllm:{qwen2}@") and not policy.version.endswith("@")
@@ -204,7 +204,7 @@ def test_a_child_that_ends_by_itself_is_one_line(qwen2: Path, vllm_program: None
     hungry = tmp_path / "hungry"
     hungry.symlink_to(qwen2)
     with pytest.raises(PolicyUnavailable, match=r"ended by itself \(exit code 1\): MemoryError: CUDA out of memory"):
-        load_policy(f"vllm:{hungry}/")
+        policy_at(f"vllm:{hungry}/")
 
     async def scenario() -> None:
         async with opened(f"vllm:{qwen2}?retries=0") as policy:
@@ -218,8 +218,8 @@ def test_a_child_that_ends_by_itself_is_one_line(qwen2: Path, vllm_program: None
 @pytest.mark.long
 def test_a_child_ends_when_its_owner_is_killed(qwen2: Path, vllm_program: None) -> None:
     code = (
-        "import sys, time\nfrom vpo.policies.registry import load_policy\n"
-        f"policy = load_policy('vllm:{qwen2}')\nprint(policy._child.url, flush=True)\ntime.sleep(600)"
+        "import sys, time\nfrom vpo.policies.registry import policy_at\n"
+        f"policy = policy_at('vllm:{qwen2}')\nprint(policy._child.url, flush=True)\ntime.sleep(600)"
     )
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
@@ -330,7 +330,7 @@ def test_an_adapter_that_cannot_be_loaded_is_one_line(
 ) -> None:
     filled = {key: value.format(folder=tmp_path) for key, value in content.items()}
     with pytest.raises(BadAddress, match=message) as caught:
-        load_policy(f"{kind}{adapter(tmp_path, **filled)}")
+        policy_at(f"{kind}{adapter(tmp_path, **filled)}")
     assert "\n" not in str(caught.value)
 
 

@@ -5,7 +5,7 @@ import torch
 from support.training_samples import random_groups, tiny_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.training.config import TrainConfig
 from vpo.training.model import uses_bf16_autocast
 from vpo.training.trainer import PolicyTrainer
@@ -48,7 +48,7 @@ def test_weights_are_cast_once_an_update() -> None:
 
 def test_no_policy_trains_or_samples_with_the_attention_of_cudnn(llama) -> None:
     """Its gradients can be NaN, on a GPU alone."""
-    for begin in (lambda: PolicyTrainer(tiny_model("Qwen2"), None, TrainConfig()), lambda: load_policy(str(llama))):
+    for begin in (lambda: PolicyTrainer(tiny_model("Qwen2"), None, TrainConfig()), lambda: policy_at(str(llama))):
         torch.backends.cuda.enable_cudnn_sdp(True)
         begin()
         assert not torch.backends.cuda.cudnn_sdp_enabled()

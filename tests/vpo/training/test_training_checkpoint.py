@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from problems.contract import BadAddress
 from vpo.policies.checkpoint import fingerprint, load_adapter
-from vpo.policies.registry import load_policy
+from vpo.policies.registry import policy_at
 from vpo.training import TrainingStopped, checkpoint
 from vpo.training.checkpoint import TRAINER_STATE, load_state, replace_directory, save_checkpoint
 from vpo.training.config import LoraSettings, TrainConfig
@@ -134,7 +134,7 @@ def test_an_adapter_is_merged_into_an_ordinary_checkpoint(tmp_path):
     assert torch.allclose(found, expected, atol=1e-5)
     assert not torch.allclose(found, before, atol=1e-3)
     (tmp_path / "one" / "adapter").rename(tmp_path / "two")  # beside its base
-    policy = load_policy(str(tmp_path / "two"))
+    policy = policy_at(str(tmp_path / "two"))
     assert policy.prompt_format == "tuned"  # which its base, a chat model, does not name
     with torch.inference_mode():
         assert torch.allclose(policy.model(ids).logits, expected, atol=1e-5)
@@ -144,7 +144,7 @@ def test_a_training_that_has_not_ended_is_the_policy_of_its_newest_checkpoint(tm
     for step in (5, 10):
         save_checkpoint(tiny_model(seed=step), tiny_tokenizer(), tmp_path / "checkpoints" / f"step-{step:06d}", "card")
     (tmp_path / "checkpoints" / "step-000015.writing-1").mkdir()
-    found = load_policy(str(tmp_path))
+    found = policy_at(str(tmp_path))
     assert found.model.state_dict()["lm_head.weight"].equal(tiny_model(seed=10).state_dict()["lm_head.weight"])
 
 
