@@ -33,7 +33,7 @@ def counted(capsys, name):
     assert f"{done}/{planned} iterations" in evo(capsys, "watch", name, "--once")[1]
     (row,) = [line for line in evo(capsys, "runs")[1].splitlines() if line.startswith(f"{name} ")]
     assert f" {done} " in row
-    assert f"of {planned}" in RunPages("sqlite:///evo.db").page().text
+    assert f"of {planned}" in RunPages("sqlite:///evo.db").page().body.decode()
     return done, planned
 
 
