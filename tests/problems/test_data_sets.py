@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import math
 import pickle
-import subprocess
 import sys
 import types
 import zlib
@@ -145,11 +145,9 @@ def test_a_task_without_usable_tests_is_skipped_with_a_warning_and_keeps_its_ind
     assert problem.name == f"programs:{path}/1"
 
 
-def test_an_empty_or_missing_file_is_a_bad_address(tmp_path):
+def test_an_empty_file_is_a_bad_address(tmp_path):
     with pytest.raises(BadAddress, match="holds no rows"):
         resolve(f"programs:{written(tmp_path)}")
-    with pytest.raises(BadAddress, match="no such file"):
-        resolve(f"programs:{tmp_path / 'none.jsonl'}")
 
 
 ASSERTION = """
@@ -256,17 +254,25 @@ def test_lines_with_test_or_without_entry_point(posed, row):
     assert problem.task.reference is None or problem.score(problem.task.reference).fitness == 1
 
 
-def converted(tmp_path, posed, row):
-    (tmp_path / "published.jsonl").write_text(json.dumps(row) + "\n")
+@pytest.fixture
+def converted(tmp_path, posed, capsys):
+    """converted(ROW): the problem that examples/programs/convert.py makes of a published row."""
     script = Path(__file__).parents[2] / "examples" / "programs" / "convert.py"
-    made = subprocess.run([sys.executable, script, tmp_path / "published.jsonl"], capture_output=True, check=True)
-    return posed(**json.loads(made.stdout))
+    spec = importlib.util.spec_from_file_location("convert", script)
+    convert = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(convert)
+
+    def make(row):
+        convert.main(str(written(tmp_path, row)))
+        return posed(**json.loads(capsys.readouterr().out))
+
+    return make
 
 
-def test_rows_of_evalplus_are_converted(tmp_path, posed):
+def test_rows_of_evalplus_are_converted(converted):
     row = {"task_id": "HumanEval/900", "prompt": PROMPT, "entry_point": "root", "atol": 0}
     row |= {"canonical_solution": "    return x ** 0.5\n", "base_input": [[1.0], [4.0]], "plus_input": [[float("inf")]]}
-    problem = converted(tmp_path, posed, row)
+    problem = converted(row)
     assert len(problem.objectives) == 3
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score("def root(x):\n    return 1.00000001 if x == 1 else 5.0\n").rewards == (1, 0, 0)
@@ -288,7 +294,7 @@ def test_rows_of_evalplus_are_converted(tmp_path, posed):
         ("return [inf, x]", 0, "return [9.0, x]", False),
     ],
 )
-def test_converted_floats_are_compared_as_evalplus_does(tmp_path, posed, body, atol, answer, passes):
+def test_converted_floats_are_compared_as_evalplus_does(converted, body, atol, answer, passes):
     row = {
         "task_id": "HumanEval/901",
         "prompt": f"from math import inf\n{PROMPT}",
@@ -296,11 +302,11 @@ def test_converted_floats_are_compared_as_evalplus_does(tmp_path, posed, body, a
         "atol": atol,
         "plus_input": [],
     }
-    problem = converted(tmp_path, posed, row | {"canonical_solution": f"    {body}\n", "base_input": [[1.0]]})
+    problem = converted(row | {"canonical_solution": f"    {body}\n", "base_input": [[1.0]]})
     assert problem.score(f"def root(x):\n    {answer}\n").fitness == passes
 
 
-def test_rows_of_leetcode_dataset_are_converted(tmp_path, posed):
+def test_rows_of_leetcode_dataset_are_converted(converted):
     starter = "class Solution:\n    def f(self, n: int) -> int:\n        "
     prompt = "class Node:\n    def __init__(self, v):\n        self.v = v\n"
     tests = {
@@ -315,7 +321,7 @@ def test_rows_of_leetcode_dataset_are_converted(tmp_path, posed):
             "completion": starter + right,
             **({"problem_description": "Do it."} | asked),
         }
-        problem = converted(tmp_path, posed, row)
+        problem = converted(row)
         assert "def f(self, n: int) -> int:" in problem.statement()
         assert problem.score(problem.task.reference).fitness == 1
         assert problem.score(starter + wrong).fitness < 1
@@ -386,8 +392,8 @@ def test_both_forms_are_judged_by_what_the_answer_does():
     assert 0 < missing.score("class Solution:\n    def smallestMissing(self, nums):\n        return 1\n").fitness < 1
 
 
-@pytest.mark.parametrize("named", ["abc326_d", "abc337_e", "abc350_c"])
-def test_errata_are_left_out_with_the_reason(tmp_path, named):
+def test_errata_are_left_out_with_the_reason(tmp_path):
+    named = "abc326_d"
     path = written(tmp_path, row(), row(question_id=named))
     with pytest.warns(UserWarning, match=f":2: skipped: {named} is in the data set's errata: {ERRATA[named]}"):
         assert [p.name for p in resolve(f"livecodebench:{path}")] == [f"livecodebench:{path}/own_a"]

@@ -220,30 +220,29 @@ def test_a_failure_in_a_later_stage_keeps_what_the_earlier_measured(directory):
     assert (crash.rewards, crash.fitness, crash.error) == ((0.6,), 0.6, None)
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ("return undefined", "NameError"),
-        ("import sys; sys.exit('bye')", "SystemExit"),
-        ("import os; os._exit(4)", ""),
-        ("while True: pass", "timeout is 1 s"),
-        ("return bytearray(1 << 40)", "memory"),
-        ("return ((", "SyntaxError"),
-        ("import no_such_module_at_all", "ModuleNotFoundError"),
-        ("return 1\ndef value(x): return 1", "TypeError"),
-        ("return 1\ndel value", "NameError"),
-    ],
-)
-def test_what_the_answer_does_wrong_is_a_zero_score(directory, body, says):
+WRONG = {
+    "return undefined": "NameError",
+    "import sys; sys.exit('bye')": "SystemExit",
+    "import os; os._exit(4)": "",
+    "while True: pass": "timeout is 1 s",
+    "return bytearray(1 << 40)": "memory",
+    "return ((": "SyntaxError",
+    "import no_such_module_at_all": "ModuleNotFoundError",
+    "return 1\ndef value(x): return 1": "TypeError",
+    "return 1\ndel value": "NameError",
+}
+
+
+def test_what_the_answer_does_wrong_is_a_zero_score(directory):
     problem = directory(config="evaluator:\n  timeout: 1\n")
-    score = problem.score(problem.canonical(answer(body))).check(problem)
-    assert score.rewards == (0.0, 0.0) and score.fitness == 0.0
-    assert says in score.error and score.feedback
-    assert problem.score(problem.canonical(answer("return 1"))).rewards == (1.0, 2.0)
+    for body, says in WRONG.items():
+        score = problem.score(problem.canonical(answer(body))).check(problem)
+        assert score.rewards == (0.0, 0.0) and score.fitness == 0.0, body
+        assert says in score.error and score.feedback, body
+        assert problem.score(problem.canonical(answer("return 1"))).rewards == (1.0, 2.0), body
 
 
-@pytest.mark.parametrize("number", ["-math.inf", "math.inf", "math.nan", "-10**400"])
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("number", "apart"), [("-math.inf", False), ("math.nan", True), ("-10**400", False)])
 def test_an_error_wins_over_numbers_that_are_not_finite(directory, number, apart):
     failed = f"{{'value': {number}, 'other': 0.5, 'error': 'wrong value'}}"
     if apart:

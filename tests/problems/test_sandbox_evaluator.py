@@ -43,11 +43,15 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
         yield sandbox
 
 
-@pytest.fixture(scope="module", params=["isolated", "plain"])
-def evaluator(request: pytest.FixtureRequest, sandbox: Sandbox, scorer: Path) -> Iterator[Evaluator]:
-    with pytest.MonkeyPatch.context() as patch:
+@pytest.fixture(scope="module", params=["bwrap", "landlock", "plain"])
+def evaluator(request: pytest.FixtureRequest, scorer: Path) -> Iterator[Evaluator]:
+    """An isolated scorer in each mode, and one that is trusted."""
+    isolated = request.param != "plain"
+    if isolated and (reason := probe(request.param)) is not None:
+        pytest.skip(f"{request.param} cannot be had here: {reason}")
+    with pytest.MonkeyPatch.context() as patch, Sandbox(request.param if isolated else "auto", workers=2) as sandbox:
         patch.setenv("EVO_TEST_SECRET", "secret")
-        spec = EvaluatorSpec(str(scorer), isolated=request.param == "isolated", environment={"TOKEN": "given"})
+        spec = EvaluatorSpec(str(scorer), isolated=isolated, environment={"TOKEN": "given"})
         with sandbox.evaluator(spec, Limits(processes=32, memory=256 << 20)) as evaluator:
             yield evaluator
 

@@ -100,11 +100,11 @@ def test_the_grammar_has_the_functions_and_the_size_of_rules(problem):
 
 def test_an_untrained_policy_writes_rules(problem, tmp_path):
     for name in ("one", "two"):
-        write_untrained(tmp_path / name, seed=1)
+        write_untrained(tmp_path / name, seed=1, width=16, layers=1)
     assert (tmp_path / "one/model.safetensors").read_bytes() == (tmp_path / "two/model.safetensors").read_bytes()
     policy = policy_at(str(tmp_path / "one"))
     prompt = DIALECT.prompt(problem, "p/w", 4)
-    (group,) = asyncio.run(policy.sample([Prompt(prompt)], rollouts=8, answers=4, seed=0))
+    (group,) = asyncio.run(policy.sample([Prompt(prompt)], rollouts=2, answers=4, seed=0))
     assert all(len(DIALECT.read(rollout.text, prompt)) == 4 for rollout in group)
 
 

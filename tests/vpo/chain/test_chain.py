@@ -115,7 +115,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(texts, st.integers(1, 5), st.booleans())
 def test_any_text_is_read_without_raising_or_inventing(text: str, answers: int, truncated: bool) -> None:
     chain = parse_chain(text, "python", answers, truncated=truncated)

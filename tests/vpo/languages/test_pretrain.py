@@ -17,7 +17,7 @@ from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, MOST_NEW, encode_edi
 from vpo.languages.maze_words import decode_chain as routes
 from vpo.languages.pretrain import PretrainConfig, PretrainProgress, pretrain, pretrain_command
 
-TINY = PretrainConfig(steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2)
+TINY = PretrainConfig(steps=12, width=32, layers=1, heads=2, batch=4, sort_over=2, warm_up=2, learning_rate=1e-2)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -106,8 +106,8 @@ def test_an_edit_is_written_as_it_is_applied():
 
 def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
     seen: list[PretrainProgress] = []
-    history = pretrain(tmp_path / "a", TINY, report=seen.append, every=5)
-    assert seen == history and [p.step for p in history] == [5, 10, 15, 20]
+    history = pretrain(tmp_path / "a", TINY, report=seen.append, every=3)
+    assert seen == history and [p.step for p in history] == [3, 6, 9, 12]
     assert history[0].loss < math.log(len(vocabulary(DIALECT))) + 1.5
     assert history[-1].loss < history[0].loss - 0.5
     pretrain(tmp_path / "b", TINY)
@@ -121,7 +121,7 @@ def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
         AutoTokenizer.from_pretrained(tmp_path / "a").vocab_size == model.config.vocab_size == len(vocabulary(DIALECT))
     )
     assert dialect_of(tmp_path / "a") == "maze-compact"
-    assert "steps 20" in (tmp_path / "a" / "README.md").read_text()
+    assert "steps 12" in (tmp_path / "a" / "README.md").read_text()
 
 
 def test_settings_without_sense_are_refused(tmp_path, capsys):

@@ -161,11 +161,6 @@ def test_the_version_follows_the_weights(copied: Path) -> None:
     assert before != version()
 
 
-def test_the_bare_name_of_a_policy_that_ships_is_answered_with_its_address():
-    with pytest.raises(BadAddress, match="embedded:vpo ships with the package"):
-        policy_at("vpo")
-
-
 def test_the_default_temperature_is_the_models_own(tmp_path):
     assert policy_at("embedded:base").temperature == 1.0
     assert policy_at("embedded:edit-solve").temperature == 0.8

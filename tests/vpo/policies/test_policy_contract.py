@@ -15,7 +15,7 @@ class TestPolicies(PolicyContract):
         self.address = address
         self.varied = "echo" not in address and "fixed" not in address
 
-    def policy_at(self) -> Policy:
+    def open_policy(self) -> Policy:
         return policy_at(self.address, threads=1, max_tokens=24)
 
 
@@ -27,7 +27,7 @@ class TestTrainablePolicies(TrainablePolicyContract):
     def _named(self, request: pytest.FixtureRequest) -> None:
         self.address = request.param if ":" in request.param else str(request.getfixturevalue(request.param))
 
-    def policy_at(self) -> TrainablePolicy:
+    def open_policy(self) -> TrainablePolicy:
         few = 8 if self.address.startswith("vllm:") else 24  # that server samples without a cache
         policy = policy_at(self.address, threads=1, max_tokens=few)
         assert isinstance(policy, TrainablePolicy)
