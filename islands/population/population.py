@@ -333,8 +333,8 @@ _TOLERANCE = 1e-9
 
 
 def fitness_bin(parent: Score | Candidate | None, target: float | None) -> int:
-    """NO_PARENT; AT_TARGET, which cannot be improved; or a quarter, 0 to QUARTERS - 1, of the way from 0, the fitness of
-    a failed answer, to the target, to 1 if there is none above 0. Values outside are in the outermost quarters."""
+    """NO_PARENT; AT_TARGET, which cannot be improved; or a quarter, 0 to QUARTERS - 1, of the way from 0, what a failed
+    answer has, to the target, to 1 if there is none above 0. Values outside are in the outermost quarters."""
     if parent is None:
         return NO_PARENT
     if target is not None and parent.error is None and parent.fitness >= target:
