@@ -69,13 +69,11 @@ class ProblemFamily:
 
     name: the text before the colon
     reads_files: `NAME:FILE` is an address too
-    has_best_known: its problems have a best known value, which displays look up
     example: the address of one problem that resolves without files or network; "" if there is none
     """
 
     name: str
     reads_files: bool = False
-    has_best_known: bool = False
     example: str = ""
 
     def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> Sequence[Problem]:

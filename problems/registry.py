@@ -28,7 +28,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -128,17 +128,6 @@ def families() -> list[ProblemFamily]:
         with contextlib.suppress(BadAddress):  # describe_sets shows the fault
             loaded.append(_find_named(name))
     return [made for made in loaded if isinstance(made, ProblemFamily)]
-
-
-@cache
-def has_best_known(kind: str) -> bool:
-    """Whether problems may have a best value known, by the kind before the colon of their addresses; a look-up of a
-    large set takes long."""
-    try:
-        made = _find_named(kind)
-    except BadAddress:
-        return True
-    return made.has_best_known if isinstance(made, ProblemFamily) else True
 
 
 def is_of_package(address: str) -> bool:

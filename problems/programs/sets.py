@@ -4,7 +4,6 @@ programs:FILE  programs:FILE/12  programs:FILE/3,12  rows of a file, counted fro
 programs:FILE?from=2024-08-01&to=2025-02-01          those dated from the first day on and before the second
 livecodebench:FILE  livecodebench:FILE/abc387_f      LiveCodeBench's own files, by the ids of their questions
 livecodebench:FOLDER                                 every .jsonl file of a folder, in the order of their names
-livecodebench:hf                                     the same from the hub, if it can be reached
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from problems.programs.cases import Task, Unusable
 from problems.programs.livecodebench import is_livecodebench, livecodebench_task
 from problems.programs.problem import ProgramProblem
 from problems.programs.shapes import humaneval_task, is_humaneval, is_mbpp, mbpp_task
-from problems.rows import read_hub, rows_of
+from problems.rows import rows_of
 
 Row = Mapping[str, Any]
 SHAPES = ((is_humaneval, humaneval_task), (is_livecodebench, livecodebench_task), (is_mbpp, mbpp_task))
@@ -34,9 +33,8 @@ PRIVATE_TESTS = ((is_livecodebench, partial(livecodebench_task, private=True)),)
 """LiveCodeBench alone, judged as in the VPO paper."""
 DIFFICULTIES = ("easy", "medium", "hard")
 _NAMES = ("shipped", *DIFFICULTIES)
+_PUBLISHED = "huggingface.co/datasets/livecodebench/code_generation_lite has test.jsonl to test6.jsonl"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".json")
-_HUB = ("livecodebench/code_generation_lite", "test", "refs/pr/6")
-_SOURCE = ("LiveCodeBench (livecodebench/code_generation_lite)", "CC BY 4.0")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def task_place(kind: str, rest: str) -> TaskPlace:
         place = parse_place(kind, rest, {"from": _date, "to": _date}, NAMES)
         return TaskPlace(place.path, place.options.get("from", ""), place.options.get("to", ""), _chosen(place.index))
     parent = path.parent
-    folder = kind == "livecodebench" and (str(parent) == "hf" or (parent.is_dir() and bool(_files(parent))))
+    folder = kind == "livecodebench" and parent.is_dir() and bool(_files(parent))
     if not path.exists() and parent.name and (parent.is_file() or folder):
         return TaskPlace(str(parent), chosen=_chosen(path.name))
     return TaskPlace(rest)
@@ -196,26 +194,14 @@ class LiveCodeBenchFamily(ProblemFamily):
 
     def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[ProgramProblem]:
         place = task_place(self.name, rest)
-        if place.path == "hf":
-            problems = pose("livecodebench:hf", _published(), place, sandbox, limit)
-            for problem in problems:
-                problem.source, problem.licence = _SOURCE
-            return problems
         path = user_path(place.path).resolve()
         stem = f"livecodebench:{path}"
         if not path.exists():
-            raise BadAddress(f"{stem}: there is no such file or folder; livecodebench:hf takes it from the hub")
+            raise BadAddress(f"{stem}: there is no such file or folder; {_PUBLISHED}")
         files = _files(path) if path.is_dir() else [path]
         if not files:
             raise BadAddress(f"{stem} holds no .jsonl files")
         return pose(stem, _rows_of(files), place, sandbox, limit)
-
-
-def _published() -> Iterator[tuple[str, Row]]:
-    data_set, split, revision = _HUB
-    instead = f"get test.jsonl to test6.jsonl of huggingface.co/datasets/{data_set} and name their folder"
-    for number, row in enumerate(read_hub(data_set, split, instead, revision)):
-        yield f"livecodebench:hf, row {number}", row
 
 
 PROGRAMS = ProgramFamily()
