@@ -17,7 +17,6 @@ The forms of a test, for both:
     assert f(x) == LITERAL                          also `is None`, `f(x)` and `not f(x)`; or the literal first
     assert set(f(x)) == set(LITERAL)                and the other functions of _AROUND
     assert abs(f(x) - NUMBER) < NUMBER              also math.isclose(f(x), NUMBER, rel_tol=NUMBER)
-    assertion(f(x), LITERAL, NUMBER)                EvalPlus, of examples/programs/convert.py
 
 The answer's process evaluates the left side and never holds the right one. A test of any other form would have to run
 in that process, whose answer could then forge what comes of it, so a row that has one is left out.
@@ -211,14 +210,10 @@ def read_cases(statements: Sequence[ast.stmt], names: Sequence[str], alias: str 
     Raises Unusable, which names the first test of another form, or says that there is none.
     """
     cases: list[Case] = []
-    evalplus = [s for s in statements if isinstance(s, ast.FunctionDef) and s.name in ("assertion", "is_floats")]
-    is_evalplus = _is_evalplus(evalplus)
     for statement in statements:
         test = _renamed(statement, alias, names[0]) if alias else statement
-        if _tests_nothing(test) or (is_evalplus and statement in evalplus):
-            continue
-        case = call_case(test, names) or (_evalplus_case(test, names) if is_evalplus else None)
-        cases.append(_required(case, statement))
+        if not _tests_nothing(test):
+            cases.append(_required(call_case(test, names), statement))
     if not cases:
         raise Unusable("cannot be judged here: its tests assert nothing")
     return [replace(case, public=place < public) for place, case in enumerate(cases)]
@@ -311,29 +306,6 @@ def _isclose_case(test: ast.expr, names: Sequence[str]) -> Case | None:
 
 _TOLERANCES = {"rel_tol": 1e-9, "abs_tol": 0.0}
 """Of math.isclose, with its defaults."""
-
-
-# -- EvalPlus ----------------------------------------------------------------------------------------------------------
-
-
-def _is_evalplus(helpers: Sequence[ast.FunctionDef]) -> bool:
-    """Whether the tests' own `assertion` compares as EvalPlus' does."""
-    text = "\n".join(map(ast.unparse, helpers))
-    return all(
-        part in text
-        for part in ("def assertion(out, exp, atol):", "rtol=1e-07, atol=atol", "exact_match = out == exp\n")
-    )
-
-
-def _evalplus_case(test: ast.stmt, names: Sequence[str]) -> Case | None:
-    """`assertion(f(x), LITERAL, NUMBER)`."""
-    call = test.value if isinstance(test, ast.Expr) else None
-    if not (isinstance(call, ast.Call) and ast.unparse(call.func) == "assertion" and len(call.args) == 3):
-        return None
-    expected, tolerance = _literal(call.args[1]), _number(call.args[2])
-    if expected is _NOT_LITERAL or tolerance is None or not _is_call(call.args[0], names):
-        return None
-    return Case(ast.unparse(call.args[0]), expected, "allclose", tolerance=(1e-7, tolerance))
 
 
 # -- expressions -------------------------------------------------------------------------------------------------------

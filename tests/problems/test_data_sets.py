@@ -152,52 +152,7 @@ def test_an_empty_or_missing_file_is_a_bad_address(tmp_path):
         resolve(f"programs:{tmp_path / 'none.jsonl'}")
 
 
-ASSERTION = """
-import numpy as np
-
-
-def is_floats(x) -> bool:
-    if isinstance(x, float):
-        return True
-    return isinstance(x, (list, tuple)) and all(isinstance(i, float) for i in x)
-
-
-def assertion(out, exp, atol):
-    {match}
-    if atol == 0 and is_floats(exp):
-        atol = 1e-6
-    if not exact_match and atol != 0:
-        np.testing.assert_allclose(out, exp, rtol=1e-07, atol=atol)
-    else:
-        assert exact_match
-
-"""
-CLOSE = ASSERTION.format(match="exact_match = out == exp")
 PROMPT = 'def root(x: float) -> float:\n    """The square root of x."""\n'
-
-
-def indented(text):
-    return "".join(f"    {line}\n" for line in text.splitlines())
-
-
-def humaneval_plus(check, helpers):
-    test = f"{helpers}\ndef check(candidate):\n{indented(check)}\n\ncheck(root)\n"
-    return {"task_id": "HumanEval/900", "prompt": PROMPT, "entry_point": "root", "test": test} | {
-        "canonical_solution": "    return x ** 0.5\n",
-    }
-
-
-@pytest.mark.parametrize(
-    ("check", "helpers"),
-    [
-        ("for x, y in [(1.0, 1.0), (4.0, 2.0)]:\n    assertion(candidate(x), y, 0)\n", CLOSE),
-        ("assertion(candidate(4.0), 2.0, 0)\n", ASSERTION.format(match="exact_match = True")),
-        ("assertion(candidate(4.0), 2.0, 0)\n", CLOSE + "\ndef later():\n    assert root(1) == 1\n"),
-    ],
-)
-def test_a_loop_or_another_comparison_is_test_code(tmp_path, check, helpers):
-    with pytest.warns(UserWarning, match="is test code"):
-        assert task(tmp_path, humaneval_plus(check, helpers)) is None
 
 
 CODE, HEAD = "def f(x):\n    return 2 * x\n", "def f(x):\n    '''Twice.'''\n"
@@ -245,18 +200,15 @@ def test_rows_of_evalplus_are_converted(tmp_path, posed):
 @pytest.mark.parametrize(
     ("body", "atol", "answer", "passes"),
     [
-        ("return [x, x / 3]", 0, "return [x, x / 3 + 1e-7]", True),
-        ("return [x, x / 3]", 0, "return [x, x / 3 + 1e-5]", False),
-        ("return [x, x / 3]", 0, "return (x, x / 3 + 1e-7)", False),  # of the same type, where it is not equal
-        ("return [x, x / 3]", 0, "return [x]", False),
-        ("return [1, x / 3]", 0, "return [1, x / 3 + 1e-7]", False),  # not floats alone
-        ("return [1, x / 3]", 0.1, "return [1, x / 3 + 1e-2]", True),
+        ("return x / 3", 0, "return x / 3 + 1e-7", True),
+        ("return x / 3", 0, "return x / 3 + 1e-5", False),
+        ("return x / 3", 0.1, "return x / 3 + 1e-2", True),
         ("return x / 3", 0, "import numpy\n    return numpy.float64(x / 3)", True),
-        ("return [inf, x]", 0, "return [inf, x + 1e-9]", True),
-        ("return [inf, x]", 0, "return [9.0, x]", False),
+        ("return inf", 0, "return inf", True),
+        ("return inf", 0, "return 9.0", False),
     ],
 )
-def test_converted_floats_are_compared_as_evalplus_does(tmp_path, posed, body, atol, answer, passes):
+def test_converted_floats_are_compared_with_a_tolerance(tmp_path, posed, body, atol, answer, passes):
     row = {
         "task_id": "HumanEval/901",
         "prompt": f"from math import inf\n{PROMPT}",
