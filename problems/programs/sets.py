@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from problems.address import NAMES, parse_place, user_path
 from problems.contract import BadAddress, Problem, Score, ScorerFault
-from problems.family import ProblemFamily, ProblemSet, Sandboxes, unknown_set
 from problems.fingerprint import fingerprint_of
 from problems.programs.cases import Task, Unusable, clip_text, feedback, passes
 from problems.programs.livecodebench import is_livecodebench, livecodebench_task
 from problems.programs.shapes import humaneval_task, is_humaneval, is_mbpp, mbpp_task
 from problems.python_syntax import code_features, strip_fence
+from problems.registry import ProblemFamily, ProblemSet, Sandboxes, unknown_set
 from problems.rows import rows_of
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 from problems.weights import ALL_REWARDS
