@@ -32,8 +32,7 @@ from typing import Any
 from problems import ScorerFault, resolve
 from problems.sandbox import close_shared_sandbox, set_sandbox_mode
 from problems.sandbox.contract import Limits, Program
-from problems.sandbox.isolation import probe
-from problems.sandbox.pool import Sandbox
+from problems.sandbox.pool import Sandbox, probe
 
 ROOT = Path(__file__).resolve().parents[1]
 HOSTILE = ROOT / "tests" / "problems" / "hostile"

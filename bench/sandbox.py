@@ -30,9 +30,7 @@ from typing import Any
 from problems import resolve
 from problems.sandbox import close_shared_sandbox, set_sandbox_mode
 from problems.sandbox.contract import Limits, Program
-from problems.sandbox.isolation import probe
-from problems.sandbox.pool import Sandbox
-from problems.sandbox.program_run import cases_task, read_case
+from problems.sandbox.pool import Sandbox, cases_task, probe, read_case
 
 TRIVIAL = Program("def f(x):\n    return x + 1\n", ("f(1)",))
 LIMITS = Limits()

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, insert, or_, select, text, update
+from sqlalchemy import delete, insert, or_, select, text, update
 
 from islands.errors import RunExists, UnknownRun
 from islands.names import check_name, readable_name
@@ -72,12 +72,6 @@ def check_free(store: Store, name: str) -> str:
     return name
 
 
-def comparison_names(store: Store) -> list[str]:
-    """Every comparison, the last begun first."""
-    query = select(Runs.c.comparison).where(Runs.c.comparison.is_not(None)).group_by(Runs.c.comparison)
-    return [str(name) for (name,) in store.rows(query.order_by(func.max(Runs.c.id).desc()))]
-
-
 def begun_run(store: Store, comparison: str) -> RunRecord | None:
     """A run of a comparison whose search has begun; None before the first."""
     query = select(Runs.c.name).join(Problems, Problems.c.run_id == Runs.c.id).where(Runs.c.comparison == comparison)
@@ -99,8 +93,9 @@ def runs_named(store: Store, name: str) -> list[RunRecord]:
     try:
         return [store.run(name)]
     except UnknownRun:
-        single = [run.name for run in store.runs() if run.comparison is None and run.verifies is None]
-        names = comparison_names(store) + single[::-1]
+        newest = [run for run in reversed(store.runs()) if run.verifies is None]
+        names = list(dict.fromkeys(run.comparison for run in newest if run.comparison is not None))
+        names += [run.name for run in newest if run.comparison is None]
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     other = f"; it has {shown}" if names else "; it holds no runs yet"
     raise UnknownRun(f"{store.address} has no run named {name}{did_you_mean(name, names) or other}")

@@ -1,23 +1,21 @@
 """Stored runs read under other weights: a temporary copy in which every answer has the fitness that the weights make
-of its rewards. All that a search derives from fitness is derived again: the best answers, when each was found, what is
-solved, how often an answer beats its parent. Nothing is scored. Ids stay the same, and so do the cells of the archive,
-which are those of the search."""
+of its rewards. All that views read and a search derives from fitness is derived again: the best answers, when each was
+found, what is solved. Nothing is scored. Ids stay the same, and so do the cells of the archive and what is counted
+against parents, which are those of the search."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import JSON, ColumnElement, Connection, Select, Table, Text, cast, select, type_coerce
 from sqlalchemy.types import NullType
 
-from islands.population.sums import fitness_bin, is_better
-from islands.schema import METADATA, AnswerLinks, Candidates, Problems, PromptGroups, Rollouts, Runs, of_runs
+from islands.schema import METADATA, Candidates, Problems, PromptGroups, Runs, of_runs
 from islands.store import Store
 from islands.types import ProblemRecord, Reweighed, RunRecord
 from problems import temp_dirs
@@ -33,27 +31,20 @@ Find = Callable[[ProblemRecord], Problem | None]
 """The problem of a record, None if it cannot be looked up."""
 
 
-class _Judged(NamedTuple):
-    fitness: float
-    error: str | None
-
-
 @dataclass
 class _Derived:
     """What the weights make of the runs.
 
-    judged: by candidate id; rises: group id -> the new best candidate that it brought
-    problems, targets: by problem id, the new columns, and the fitness that solves it
+    judged: the fitness by candidate id; rises: group id -> the new best candidate that it brought
+    problems: by problem id, the new columns
     own: the weights of the search of each problem, as words; unknown: names of problems whose target is not known
     """
 
-    judged: dict[int, _Judged] = field(default_factory=dict)
+    judged: dict[int, float] = field(default_factory=dict)
     rises: dict[int, int] = field(default_factory=dict)
     problems: dict[int, dict[str, Any]] = field(default_factory=dict)
-    targets: dict[int, float | None] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
     unknown: list[str] = field(default_factory=list)
-    better: Counter[int] = field(default_factory=Counter)
 
 
 @contextmanager
@@ -94,7 +85,6 @@ def _copy(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float],
         for run in runs:
             for record in store.problems(run.id):
                 _derive(connection, run, record, weights, find, derived)
-        _count_better(connection, ids, derived)
         change = _changes(runs, weights, derived)
         for table in METADATA.sorted_tables:
             for rows in _batches(connection, _as_stored(table).where(of_runs(table, ids)).order_by(*table.primary_key)):
@@ -139,7 +129,7 @@ def _derive(
             fitness = fitness_under(asked, rewards, before)
             same &= fitness == before
             its_own &= own is not None and math.isclose(weighted_mean(rewards, own), before, rel_tol=1e-9)
-            derived.judged[id] = _Judged(fitness, error)
+            derived.judged[id] = fitness
             if error is None and (best is None or fitness > best[1]):
                 best = (id, fitness)
                 rises.append((sequence, fitness))
@@ -147,7 +137,6 @@ def _derive(
                     derived.rises[group] = id
     if asked is None:
         if record.status == "failed":  # its scorer gave nothing, perhaps not even its objectives
-            derived.targets[record.id] = record.target
             return
         asked = order_weights(record.objectives, weights, record.name)
     same &= own is not None and all(map(math.isclose, own, asked))
@@ -169,7 +158,7 @@ def _derive(
     if not same:
         metrics = weigh_objectives(record.objectives, record.metrics, asked)
         values["metrics"] = json.dumps(list(map(asdict, metrics)))
-    derived.problems[record.id], derived.targets[record.id] = values, target
+    derived.problems[record.id] = values
 
 
 def fitness_under(weights: Sequence[float], rewards: Sequence[float], stored: float) -> float:
@@ -182,19 +171,6 @@ def _own_weights(objectives: Sequence[Objective]) -> tuple[float, ...] | None:
     """(d,) with sum 1, None where the scorer itself gives the fitness."""
     counted = [one.weight * one.counts for one in objectives]
     return tuple(weight / sum(counted) for weight in counted) if any(counted) else None
-
-
-def _count_better(connection: Connection, runs: Sequence[int], derived: _Derived) -> None:
-    g = PromptGroups.c
-    query = (
-        select(g.id, g.parent_id, AnswerLinks.c.candidate_id)
-        .join(Rollouts, Rollouts.c.group_id == g.id)
-        .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
-        .where(g.run_id.in_(runs), g.parent_id.is_not(None))
-    )
-    for rows in _batches(connection, query):
-        for group, parent, answer in rows:
-            derived.better[group] += is_better(derived.judged[answer], derived.judged[parent])
 
 
 def _changes(
@@ -216,14 +192,10 @@ def _changes(
         return row | derived.problems.get(row["id"], {})
 
     def group(row: dict[str, Any]) -> dict[str, Any]:
-        best, parent = derived.rises.get(row["id"]), derived.judged.get(row["parent_id"])
-        row |= {"best": best, "best_fitness": None if best is None else derived.judged[best].fitness}
-        return row | {
-            "parent_bin": fitness_bin(parent, derived.targets[row["problem_id"]]),
-            "better": derived.better[row["id"]],
-        }
+        best = derived.rises.get(row["id"])
+        return row | {"best": best, "best_fitness": None if best is None else derived.judged[best]}
 
     def answer(row: dict[str, Any]) -> dict[str, Any]:
-        return row | {"fitness": derived.judged[row["id"]].fitness}
+        return row | {"fitness": derived.judged[row["id"]]}
 
     return {Runs: run, Problems: problem, PromptGroups: group, Candidates: answer}

@@ -25,7 +25,7 @@ from islands.schema import (
     ScorerChanges,
 )
 from islands.store import Store, problem_record
-from islands.types import Candidate, OperatorCount, ParentKind, ProblemRecord, RunRecord, Totals
+from islands.types import Candidate, ParentKind, ProblemRecord, RunRecord, Totals
 from problems.objectives import Reward, Value, value_of
 
 BEFORE_SEEDS = -2
@@ -367,33 +367,6 @@ def current_summary(store: Store, run: RunRecord) -> dict[str, Any]:
     committed."""
     totals = run_totals(store, run.id)
     return {**run.summary, **totals.as_dict()} if totals.groups else dict(run.summary)
-
-
-def _counted() -> list[Any]:
-    g = PromptGroups.c
-    summed = (g.given, g.better, g.copies, g.repeats, g.compared, g.kept)
-    return [g.operator, g.parent_bin, *(func.sum(each) for each in summed)]
-
-
-def _count(row: Sequence[Any]) -> OperatorCount:
-    """PostgreSQL's sums are decimals."""
-    operator, bin, answers, better, copies, repeats, compared, kept = row
-    return OperatorCount(
-        operator, bin, int(answers), int(better), int(copies), int(repeats), int(compared), float(kept)
-    )
-
-
-def counts_by_problem(store: Store, run_id: int) -> list[tuple[int, OperatorCount]]:
-    """(the problem's index in its run, count) of each of the run's problems, operators and bins."""
-    g = PromptGroups.c
-    query = (
-        select(Problems.c.index, *_counted())
-        .join(Problems, Problems.c.id == g.problem_id)
-        .where(g.run_id == run_id, g.given > 0)
-        .group_by(Problems.c.index, g.operator, g.parent_bin)
-        .order_by(Problems.c.index, g.operator, g.parent_bin)
-    )
-    return [(row[0], _count(tuple(row)[1:])) for row in store.rows(query)]
 
 
 def format_errors(store: Store, run_id: int) -> dict[str, int]:

@@ -202,26 +202,7 @@ class Placement:
 
 
 NO_PARENT, QUARTERS, AT_TARGET = -1, 4, 4
-"""Bins of a parent's fitness are 0 to QUARTERS - 1, next to these two (islands.population.sums)."""
-
-
-@dataclass(frozen=True)
-class OperatorCount:
-    """Answers of one operator of a search to prompts that showed a parent of one bin of fitness.
-
-    operator: its place in the search's list of policies
-    better: than the parent; copies: equal to anything that the prompt showed; repeats: stored before
-    compared: those whose text was compared with the parent's; kept: their shares of it, summed
-    """
-
-    operator: int
-    bin: int
-    answers: int
-    better: int
-    copies: int
-    repeats: int
-    compared: int
-    kept: float
+"""Bins of a parent's fitness are 0 to QUARTERS - 1, next to these two (islands.population.population)."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +215,8 @@ class GroupSums:
     scored_seconds: of the scorer's workers
     errors: of new answers, and of rollouts (islands.runs), by kind
     best, best_fitness: the problem's new best candidate, None if it brought none
-    parent_bin, better, copies, compared, kept: see OperatorCount
+    parent_bin: of the parent's fitness; better: answers that are better than it; copies: equal to anything that the
+    prompt showed; compared: those whose text was compared with the parent's; kept: their shares of it, summed
     """
 
     given: int

@@ -229,10 +229,6 @@ class Problem(ABC):
         """The Score of metrics by name, all finite, that another program measured; None if they do not decide one."""
         return None
 
-    def verify_record(self, answer: str) -> bool:
-        """Whether an answer, run again and measured exactly, is better than `best_known`. Blocking, as `score` is."""
-        return False
-
     def files_of(self, answer: str) -> dict[str, str]:
         """The answer as files, by their path in the program's folder."""
         return {"answer.py" if self.answer_format == "python" else "answer.txt": answer}

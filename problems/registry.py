@@ -17,18 +17,33 @@
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
                                                  group "evo.problems", as the families in evo/plugins are
 
-A registered object is a ProblemFamily (problems.family), a Problem, or a class or function that makes one or a list of
-them; it is called with REST if it takes an argument.
+A registered object is a ProblemFamily, a Problem, or a class or function that makes one or a list of them; it is called
+with REST if it takes an argument.
+
+A family is all problems whose addresses begin with one name and a colon, such as `maze:test/3`. A package adds one with
+an entry point of the group "evo.problems", whose name is the family's:
+
+    [project.entry-points."evo.problems"]
+    knots = "my_package.knots:KNOTS"
+
+    class Knots(ProblemFamily):
+        name = "knots"
+        def resolve(self, rest, limit, sandbox): return [KnotProblem(...)]
+        def sets(self): return [ProblemSet("knots:small", "knots of up to 9 crossings", 84)]
+
+    KNOTS = Knots()
+
+`knots:small/0-9` is then a part of a set, `evo problems` lists it, and a mistyped name is answered with a known one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import asdict
-from functools import cache, partial
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -36,7 +51,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from problems.address import addresses_in, did_you_mean, files_beside, split_range, user_path
 from problems.contract import BadAddress, Problem
 from problems.entry_points import find_entry_points, load_entry_point
-from problems.family import ProblemFamily, ProblemSet
 from problems.sandbox import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 
 if TYPE_CHECKING:
@@ -52,6 +66,62 @@ __all__ = [
     "shared_sandbox",
 ]
 
+Sandboxes = Callable[[], "Sandbox"]
+"""Opens the sandbox in which answers are executed."""
+
+
+@dataclass(frozen=True)
+class ProblemSet:
+    """A set of problems as `evo problems` lists it.
+
+    name: its address
+    count: how many problems it has; None if counting would mean making them
+    objectives: the names of the reward vector's components
+    """
+
+    name: str
+    description: str
+    count: int | None = None
+    objectives: Sequence[str] = ()
+    source: str = ""
+    licence: str = ""
+
+
+def chosen(stem: str, index: str | None, total: int, limit: int | None) -> range:
+    """The places of STEM/INDEX among `total` problems, or of the first `limit` of STEM. Raises BadAddress."""
+    if index is None:
+        return range(total)[:limit]
+    if not index.isdecimal() or int(index) >= total:
+        raise BadAddress(f"{stem}/{index} names no problem; {stem}/0 to {stem}/{total - 1} do")
+    return range(int(index), int(index) + 1)
+
+
+def unknown_set(address: str, known: Sequence[str], more: str = "") -> BadAddress:
+    """The error of an address that names no set. more: what works too"""
+    return BadAddress(f"there is no set {address}{did_you_mean(address, known)}; there are {', '.join(known)}{more}")
+
+
+class ProblemFamily:
+    """Base class of a family. Subclasses define `name`, `resolve` and `sets`; the rest has a default.
+
+    name: the text before the colon
+    reads_files: `NAME:FILE` is an address too
+    example: the address of one problem that resolves without files or network; "" if there is none
+    """
+
+    name: str
+    reads_files: bool = False
+    example: str = ""
+
+    def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> Sequence[Problem]:
+        """The problems that `NAME:rest` names, at most the first `limit`. Raises BadAddress in one line."""
+        raise NotImplementedError
+
+    def sets(self) -> Sequence[ProblemSet]:
+        """The named sets, in the order in which they are listed."""
+        return ()
+
+
 ENTRY_POINTS = "evo.problems"
 BUILT_IN = {
     "maze": "problems.maze.sets:MAZES",
@@ -59,7 +129,7 @@ BUILT_IN = {
     "livecodebench": "problems.programs.sets:LIVECODEBENCH",
     "list": "problems.registry:LISTS",
 }
-"""The families of this package (problems.family), which load when they are first named."""
+"""The families of this package which load when they are first named."""
 _RESERVED = (*BUILT_IN, "score")
 _NAMED = (".py", ".yaml", ".yml")
 """Files that are problems by their path only."""
@@ -92,7 +162,7 @@ def given(problems: Iterable[Problem]) -> Iterator[None]:
         _given.reset(token)
 
 
-def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbox] | None = None) -> list[Problem]:
+def resolve(address: str, limit: int | None = None, sandbox: Sandboxes | None = None) -> list[Problem]:
     """The problems that an address names, at most the first `limit`.
 
     sandbox: where hostile code runs; by default the process's own, opened when a problem first needs it
@@ -130,17 +200,6 @@ def families() -> list[ProblemFamily]:
     return [made for made in loaded if isinstance(made, ProblemFamily)]
 
 
-@cache
-def has_best_known(kind: str) -> bool:
-    """Whether problems may have a best value known, by the kind before the colon of their addresses; a look-up of a
-    large set takes long."""
-    try:
-        made = _find_named(kind)
-    except BadAddress:
-        return True
-    return made.has_best_known if isinstance(made, ProblemFamily) else True
-
-
 def is_of_package(address: str) -> bool:
     """Whether an address names problems of this package, which no file of the user's makes or changes."""
     made = _find_named(address.partition(":")[0])
@@ -149,7 +208,7 @@ def is_of_package(address: str) -> bool:
 
 
 def describe_sets() -> list[dict[str, Any]]:
-    """Every named set as a dict of problems.family.ProblemSet's fields, then every other registered name."""
+    """Every named set as a dict of ProblemSet's fields, then every other registered name."""
     rows: list[ProblemSet] = []
     for name in _names():
         try:
@@ -166,9 +225,7 @@ def describe_sets() -> list[dict[str, Any]]:
     return [{**asdict(row), "objectives": list(row.objectives)} for row in rows]
 
 
-def _part_of(
-    whole: str, first: int, last: int, limit: int | None, sandbox: Callable[[], Sandbox] | None
-) -> list[Problem]:
+def _part_of(whole: str, first: int, last: int, limit: int | None, sandbox: Sandboxes | None) -> list[Problem]:
     part = f"'{whole}/{first}-{last}'"
     if first > last:
         raise BadAddress(f"{part} goes from {first} down to {last}; {whole}/{last}-{first} names that part")
@@ -197,7 +254,7 @@ class _Lists(ProblemFamily):
     name = "list"
     reads_files = True
 
-    def resolve(self, rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> list[Problem]:
+    def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[Problem]:
         found: list[Problem] = []
         for address in addresses_in(rest):
             found += resolve(address, None if limit is None else limit - len(found), sandbox)
@@ -209,7 +266,7 @@ class _Lists(ProblemFamily):
 LISTS = _Lists()
 
 
-def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
+def _at_path(address: str, sandbox: Sandboxes) -> Problem:
     from problems.openevolve.directory import OpenEvolveProblem
     from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, is_initial_program
 
@@ -252,7 +309,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
     )
 
 
-def _claimant(path: Path) -> Callable[[Callable[[], Sandbox]], Problem] | None:
+def _claimant(path: Path) -> Callable[[Sandboxes], Problem] | None:
     """What opens a Python file that a plug-in claims: an entry point of "evo.files" has claims(path, code) and
     open(path, code, sandbox)."""
     try:

@@ -98,10 +98,9 @@ def field_of(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     return value
 
 
-def read_hub(data_set: str, split: str, instead: str, revision: str | None = None) -> list[dict[str, Any]]:
+def read_hub(data_set: str, split: str, instead: str) -> list[dict[str, Any]]:
     """A split of a data set on the Hugging Face hub, in order.
 
-    revision: a branch, tag, pull request or commit, if it is not the main branch
     instead: what to do if the hub cannot be reached, as the end of a sentence
     Raises BadAddress, one line, if `datasets` is not installed, or the hub does not answer or lacks it.
     """
@@ -115,7 +114,7 @@ def read_hub(data_set: str, split: str, instead: str, revision: str | None = Non
     try:
         if not (constants.HF_HUB_OFFLINE or os.environ.get("HF_DATASETS_OFFLINE")):
             get_session().head(f"{constants.ENDPOINT}/api/datasets/{data_set}", timeout=HUB_SECONDS).raise_for_status()
-        return [dict(row) for row in load_dataset(data_set, split=split, revision=revision)]
+        return [dict(row) for row in load_dataset(data_set, split=split)]
     except Exception as error:  # noqa: BLE001 - whatever the libraries of today raise
         reason = " ".join(str(error).split())[:160] or type(error).__name__
         raise BadAddress(f"the hub's {data_set} cannot be loaded ({reason}); {instead}") from None

@@ -27,7 +27,7 @@ from islands.types import NOTHING_SHOWN
 from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.sandbox.contract import SandboxUnavailable
-from problems.sandbox.isolation import REMEDY, choose_mode, probe
+from problems.sandbox.pool import REMEDY, choose_mode, probe
 from problems.types import Prompt, Rollout
 from vpo.languages.contract import open_dialect
 from vpo.policies.contract import LocalPolicy, Policy, PolicyUnavailable

@@ -38,7 +38,6 @@ from evo.progress.answer import (
     describe_best_known,
     read_candidate,
     score_held_out,
-    verify_best,
 )
 from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
@@ -329,8 +328,8 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
         console.print(line, soft_wrap=True)
     if candidate.error:
         console.print(f"error: {candidate.error}", soft_wrap=True)
-    if known := verify_best(problem, candidate.fitness, candidate.text):
-        console.print(known, soft_wrap=True)
+    if (known := best_known_of(problem)) is not None:
+        console.print(describe_best_known(candidate.fitness, known), soft_wrap=True)
     shortened = replace(answer, lineage=answer.lineage[:_LINEAGE_SHOWN])
     console.print(draw_answer(detail, shortened, run.seed, Statement(), TERMINAL))
 
@@ -445,8 +444,8 @@ def best_command(
                 continue
             where = "" if len(runs) == 1 else f", by {run.name}"
             click.echo(f"# {problem.name}: {write_scored(problem.metrics, candidate)}{where}")
-            if known := verify_best(problem, candidate.fitness, candidate.text):
-                click.echo(f"# {known}")
+            if (known := best_known_of(problem)) is not None:
+                click.echo(f"# {describe_best_known(candidate.fitness, known)}")
             if (test := tested[candidate.id]) is not None:
                 fault = f", {test.error}" if test.error else ""
                 plain = [replace(one, seed=None) for one in problem.metrics]  # the seed's are of the other cases

@@ -21,12 +21,12 @@ import random
 from functools import cache
 from pathlib import Path
 
-from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
 from problems.maze.board import PAPER, ZONES, Maze, Rules
 from problems.maze.generator import attempt_large, attempt_maze
 from problems.maze.optimum import optimum
 from problems.maze.planner import tries_to_reach
 from problems.maze.problem import TOLERANCE, MazeProblem
+from problems.registry import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
 
 FIRST_SEED = {
     "train": 42,

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -153,14 +153,9 @@ def read_config(path: Path) -> OpenEvolveConfig:
 
 def _hint(value: object) -> str:
     """How to write a number that YAML 1.1 reads as text, as 7e-1 is for want of a point; "" for another value."""
-    for item in value if isinstance(value, list) else [value]:
-        try:
-            number = Decimal(item) if isinstance(item, str) else Decimal("nan")
-        except InvalidOperation:
-            continue
-        if number.is_finite() and abs(number.adjusted()) < 20:
-            return f" (YAML takes {item} for text: write {number:f})"
-    return ""
+    texts = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)]
+    number = next((text for text in texts if re.fullmatch(r"[0-9]{1,9}e-?[0-9]", text)), None)
+    return "" if number is None else f" (YAML takes {number} for text: write {Decimal(number):f})"
 
 
 _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")

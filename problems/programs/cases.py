@@ -33,8 +33,8 @@ class Case:
     source: an expression, or a standard input
     expected: the value of the expression, or what should be printed
     rule: "==" and "is" compare a value; "true" wants the expression to be True, and a prompt shows it alone; "json" is
-        "==" where an outermost tuple counts as a list; "printed" compares output; "isclose" is math.isclose, and
-        "allclose" EvalPlus' comparison, with `tolerance`
+        "==" where an outermost tuple counts as a list; "printed" compares output; "isclose" is math.isclose
+        with `tolerance`
     public: the statement shows it, so feedback may show what was expected
     written: how a prompt writes the expression, where that differs
     whole: how a prompt writes all of the test, where that differs
@@ -43,7 +43,7 @@ class Case:
 
     source: str
     expected: Any = None
-    rule: Literal["==", "is", "true", "json", "printed", "isclose", "allclose"] = "=="
+    rule: Literal["==", "is", "true", "json", "printed", "isclose"] = "=="
     public: bool = False
     written: str = ""
     whole: str = ""
@@ -123,8 +123,7 @@ def source_of(value: Any) -> str:
 
 def passes(case: Case, outcome: CaseOutcome) -> bool:
     """Python's own `==` or `is`, so 1 == True == 1.0 and a tuple is no list, except that in LiveCodeBench's harness an
-    outermost tuple counts as one: JSON has no tuples. A value too deep to compare is not equal. With a tolerance,
-    math.isclose or EvalPlus' rule."""
+    outermost tuple counts as one: JSON has no tuples. A value too deep to compare is not equal."""
     value = outcome.value
     if outcome.status != "ok":
         return False
@@ -136,26 +135,9 @@ def passes(case: Case, outcome: CaseOutcome) -> bool:
     try:
         if case.rule == "isclose":
             return math.isclose(value, case.expected, rel_tol=relative, abs_tol=absolute)
-        same = bool((list(value) if case.rule == "json" and isinstance(value, tuple) else value) == case.expected)
-        if case.rule != "allclose" or same:
-            return same
-        absolute = absolute or (1e-6 if _is_floats(case.expected) else 0.0)
-        return bool(absolute) and type(value) is type(case.expected) and _near(value, case.expected, relative, absolute)
+        return bool((list(value) if case.rule == "json" and isinstance(value, tuple) else value) == case.expected)
     except (RecursionError, TypeError, ValueError, OverflowError):
         return False
-
-
-def _is_floats(value: Any) -> bool:
-    return isinstance(value, float) or (isinstance(value, list | tuple) and all(isinstance(x, float) for x in value))
-
-
-def _near(value: Any, expected: Any, relative: float, absolute: float) -> bool:
-    """numpy's allclose, of lists and tuples of the same lengths."""
-    if isinstance(expected, list | tuple):
-        pairs = zip(value, expected, strict=True)
-        return all(_near(item, other, relative, absolute) for item, other in pairs)
-    near = math.isfinite(expected) and abs(value - expected) <= absolute + relative * abs(expected)
-    return bool(value == expected or near)
 
 
 def same_output(printed: str, expected: str) -> bool:

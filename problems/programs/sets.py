@@ -1,32 +1,37 @@
-"""Programming problems by address: the shipped sets and files.
+"""A Problem judged by test cases, and such problems by address: the shipped sets and files.
 
 programs:FILE  programs:FILE/12  programs:FILE/3,12  rows of a file, counted from 0
 programs:FILE?from=2024-08-01&to=2025-02-01          those dated from the first day on and before the second
 livecodebench:FILE  livecodebench:FILE/abc387_f      LiveCodeBench's own files, by the ids of their questions
 livecodebench:FOLDER                                 every .jsonl file of a folder, in the order of their names
-livecodebench:hf                                     the same from the hub, if it can be reached
 """
 
 from __future__ import annotations
 
 import datetime
 import re
+import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from problems.address import NAMES, parse_place, user_path
-from problems.contract import BadAddress
-from problems.family import ProblemFamily, ProblemSet, Sandboxes, unknown_set
+from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.fingerprint import fingerprint_of
-from problems.programs.cases import Task, Unusable
+from problems.programs.cases import Task, Unusable, clip_text, feedback, passes
 from problems.programs.livecodebench import is_livecodebench, livecodebench_task
-from problems.programs.problem import ProgramProblem
 from problems.programs.shapes import humaneval_task, is_humaneval, is_mbpp, mbpp_task
-from problems.rows import read_hub, rows_of
+from problems.python_syntax import code_features, strip_fence
+from problems.registry import ProblemFamily, ProblemSet, Sandboxes, unknown_set
+from problems.rows import rows_of
+from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
+from problems.weights import ALL_REWARDS
+
+if TYPE_CHECKING:
+    from problems.sandbox.pool import Sandbox
 
 Row = Mapping[str, Any]
 SHAPES = ((is_humaneval, humaneval_task), (is_livecodebench, livecodebench_task), (is_mbpp, mbpp_task))
@@ -34,9 +39,104 @@ PRIVATE_TESTS = ((is_livecodebench, partial(livecodebench_task, private=True)),)
 """LiveCodeBench alone, judged as in the VPO paper."""
 DIFFICULTIES = ("easy", "medium", "hard")
 _NAMES = ("shipped", *DIFFICULTIES)
+_PUBLISHED = "huggingface.co/datasets/livecodebench/code_generation_lite has test.jsonl to test6.jsonl"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".json")
-_HUB = ("livecodebench/code_generation_lite", "test", "refs/pr/6")
-_SOURCE = ("LiveCodeBench (livecodebench/code_generation_lite)", "CC BY 4.0")
+
+
+class ProgramProblem(Problem):
+    """A Python function, or a program that reads standard input, judged case by case in the sandbox.
+
+    objectives: `case_1`, `case_2`, ...; where the task has more cases than components, the last component is 1 only if
+        all the remaining cases pass
+    fitness: mean of the components; solved is 1.0, where every case passes
+    features: `code_length` in characters and `branching`, the number of branches and loops; both are exact, so an
+        answer always falls into the same cell (a running time would not)
+    """
+
+    answer_format = "python"
+    execution = "apart"
+    target: float | None = 1.0
+
+    def __init__(self, name: str, task: Task, sandbox: Callable[[], Sandbox]) -> None:
+        self.name = name
+        self.task = task
+        self.objectives = tuple(f"case_{number}" for number in range(1, task.components + 1))
+        self._sandbox = sandbox
+        self._tests_lock = threading.Lock()
+        self._tests_checked = task.reference is None
+        self.timeout: float | None = task.seconds
+        self._limits = Limits(cpu_seconds=task.seconds, wall_seconds=task.seconds * WALL_FACTOR)
+
+    def __repr__(self) -> str:
+        return f"ProgramProblem({self.name!r}, {len(self.objectives)} cases)"
+
+    def known_answers(self, seed: int) -> list[str]:
+        """The data set's solution, if it has one."""
+        return [self.task.reference] if self.task.reference else []
+
+    def target_under(self, weights: Sequence[float]) -> float:
+        """Of an answer that passes every case."""
+        return ALL_REWARDS
+
+    def statement(self) -> str:
+        """Task, signature and a public example or two; and where cases share the last component, that they do."""
+        cases, components = len(self.task.cases), self.task.components
+        if cases == components:
+            return self.task.text
+        shared = f"case_{components} is 1 only if all tests from number {components} on pass"
+        return f"{self.task.text}\n\nThere are {cases} tests and {components} scores: {shared}."
+
+    def seed_answer(self) -> str:
+        """The signature with an empty body."""
+        return self.task.seed
+
+    def fingerprint(self) -> str:
+        """Of the data set's line."""
+        return self.task.fingerprint
+
+    def canonical(self, answer: str) -> str:
+        """The code alone: out of its fence, with newlines normalised and no space at line ends."""
+        return strip_fence(answer, wanted=f"def {self.task.entry}" if self.task.entry else "")
+
+    def score(self, answer: str) -> Score:
+        """Rewards 1.0 or 0.0 per case. Raises ScorerFault if the tests fail the data set's own solution, or pass an
+        answer that does nothing."""
+        self._check_tests()
+        code = self.canonical(answer)
+        if not code.strip():
+            return Score.failure(len(self.objectives), "empty answer", "The answer holds no code.")
+        cases, outcomes = self.task.cases, self._run(code)
+        passed = [*map(passes, cases, outcomes)]
+        last = self.task.components - 1
+        rewards = (*map(float, passed[:last]), float(all(passed[last:])))
+        ran = any(outcome.status == "ok" for outcome in outcomes)
+        error = None if ran else clip_text(outcomes[0].message or outcomes[0].status)
+        return Score(rewards, sum(rewards) / len(rewards), code_features(code), feedback(cases, outcomes), error)
+
+    def _check_tests(self) -> None:
+        """Before the first answer is scored: the tests accept the data set's own solution, if there is one, and refuse
+        an empty body."""
+        with self._tests_lock:
+            if self._tests_checked:
+                return
+            cases, outcomes = self.task.cases, self._run(self.canonical(self.task.reference or ""))
+            failing = [pair for pair in zip(cases, outcomes, strict=True) if not passes(*pair)]
+            for case, outcome in failing[:1]:
+                about = feedback([case], [outcome]).splitlines()[-1].removeprefix("- ")
+                self._stop(f"the data set's own solution fails {len(failing)} of {len(cases)} tests ({about})")
+            if all(map(passes, cases, self._run(self.task.seed))):
+                self._stop("its tests pass an answer with an empty body")
+            self._tests_checked = True
+
+    def _stop(self, why: str) -> NoReturn:
+        raise ScorerFault(f"{self.name}: cannot be judged here: {why}")
+
+    def _run(self, code: str) -> list[CaseOutcome]:
+        task = self.task
+        code = f"{code}\n{task.epilogue}\n" if task.epilogue else code
+        cases = tuple(case.source for case in task.cases)
+        program = Program(code, cases, "stdin" if task.stdin else "calls", task.setup)
+        return self._sandbox().run(program, self._limits)
 
 
 @dataclass(frozen=True)
@@ -69,7 +169,7 @@ def task_place(kind: str, rest: str) -> TaskPlace:
         place = parse_place(kind, rest, {"from": _date, "to": _date}, NAMES)
         return TaskPlace(place.path, place.options.get("from", ""), place.options.get("to", ""), _chosen(place.index))
     parent = path.parent
-    folder = kind == "livecodebench" and (str(parent) == "hf" or (parent.is_dir() and bool(_files(parent))))
+    folder = kind == "livecodebench" and parent.is_dir() and bool(_files(parent))
     if not path.exists() and parent.name and (parent.is_file() or folder):
         return TaskPlace(str(parent), chosen=_chosen(path.name))
     return TaskPlace(rest)
@@ -196,26 +296,14 @@ class LiveCodeBenchFamily(ProblemFamily):
 
     def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[ProgramProblem]:
         place = task_place(self.name, rest)
-        if place.path == "hf":
-            problems = pose("livecodebench:hf", _published(), place, sandbox, limit)
-            for problem in problems:
-                problem.source, problem.licence = _SOURCE
-            return problems
         path = user_path(place.path).resolve()
         stem = f"livecodebench:{path}"
         if not path.exists():
-            raise BadAddress(f"{stem}: there is no such file or folder; livecodebench:hf takes it from the hub")
+            raise BadAddress(f"{stem}: there is no such file or folder; {_PUBLISHED}")
         files = _files(path) if path.is_dir() else [path]
         if not files:
             raise BadAddress(f"{stem} holds no .jsonl files")
         return pose(stem, _rows_of(files), place, sandbox, limit)
-
-
-def _published() -> Iterator[tuple[str, Row]]:
-    data_set, split, revision = _HUB
-    instead = f"get test.jsonl to test6.jsonl of huggingface.co/datasets/{data_set} and name their folder"
-    for number, row in enumerate(read_hub(data_set, split, instead, revision)):
-        yield f"livecodebench:hf, row {number}", row
 
 
 PROGRAMS = ProgramFamily()

@@ -3,10 +3,10 @@
 HumanEval: `prompt` (a function without its body), `entry_point`, `test` with `check(candidate)`. Each assertion of
 `check` is one case. What the file asserts outside of `check` counts as well. Helpers that the prompt defines before the
 function are given to the answer, as they are when the data set's own harness appends a completion to the prompt. Its
-examples are in the docstring, so no case is public. HumanEval+ of the hub has this shape too, with a loop over pairs.
+examples are in the docstring, so no case is public.
 
 MBPP: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`. A file may carry
-`test` instead of `test_list`: the same as lines or as one script, in which MBPP+ of the hub has a loop over pairs.
+`test` instead of `test_list`: the same as lines or as one script.
 Where both are there `test` is what decides, for it holds more. The first assertion is public: the description alone
 leaves the function's name and the form of its result open. The reference `code` lends the signature and nothing else.
 `test_setup_code` builds objects of classes that the answer defines, so it runs after the answer, in the answer's own
@@ -17,7 +17,6 @@ The forms of a test, for both:
     assert f(x) == LITERAL                          also `is None`, `f(x)` and `not f(x)`; or the literal first
     assert set(f(x)) == set(LITERAL)                and the other functions of _AROUND
     assert abs(f(x) - NUMBER) < NUMBER              also math.isclose(f(x), NUMBER, rel_tol=NUMBER)
-    for i, (inp, exp) in enumerate(zip(inputs, results)): assertion(f(*inp), exp, NUMBER)       EvalPlus
 
 The answer's process evaluates the left side and never holds the right one. A test of any other form would have to run
 in that process, whose answer could then forge what comes of it, so a row that has one is left out.
@@ -31,7 +30,7 @@ import copy
 import math
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -211,20 +210,10 @@ def read_cases(statements: Sequence[ast.stmt], names: Sequence[str], alias: str 
     Raises Unusable, which names the first test of another form, or says that there is none.
     """
     cases: list[Case] = []
-    lists: dict[str, ast.List] = {}
-    evalplus = [s for s in statements if isinstance(s, ast.FunctionDef) and s.name in ("assertion", "is_floats")]
-    rule = _evalplus_rule(evalplus)
     for statement in statements:
         test = _renamed(statement, alias, names[0]) if alias else statement
-        if _tests_nothing(test) or (rule and statement in evalplus):
-            continue
-        if rule and isinstance(test, ast.Assign) and isinstance(test.value, ast.List):
-            lists[ast.unparse(test.targets[0])] = test.value
-        elif rule and isinstance(test, ast.For):
-            cases += _pair_cases(test, lists, names, rule)
-        else:
-            case = call_case(test, names) or (rule and _evalplus_case(test, names, rule)) or None
-            cases.append(_required(case, statement))
+        if not _tests_nothing(test):
+            cases.append(_required(call_case(test, names), statement))
     if not cases:
         raise Unusable("cannot be judged here: its tests assert nothing")
     return [replace(case, public=place < public) for place, case in enumerate(cases)]
@@ -317,65 +306,6 @@ def _isclose_case(test: ast.expr, names: Sequence[str]) -> Case | None:
 
 _TOLERANCES = {"rel_tol": 1e-9, "abs_tol": 0.0}
 """Of math.isclose, with its defaults."""
-
-
-# -- EvalPlus ----------------------------------------------------------------------------------------------------------
-
-
-def _evalplus_rule(helpers: Sequence[ast.FunctionDef]) -> str:
-    """How the tests' own `assertion` compares: "allclose", or "set" without regard to order and repeats; "" if there is
-    none, or it is not EvalPlus'."""
-    text = "\n".join(map(ast.unparse, helpers))
-    exact = re.search(r"exact_match = (.*)", text)
-    if "def assertion(out, exp, atol):" not in text or "rtol=1e-07, atol=atol" not in text or exact is None:
-        return ""
-    return {"out == exp": "allclose", "set(out) == set(exp)": "set"}.get(exact[1], "")
-
-
-def _evalplus_case(test: ast.stmt, names: Sequence[str], rule: str) -> Case | None:
-    """`assertion(f(x), LITERAL, NUMBER)`."""
-    call = test.value if isinstance(test, ast.Expr) else None
-    if not (isinstance(call, ast.Call) and ast.unparse(call.func) == "assertion" and len(call.args) == 3):
-        return None
-    expected, tolerance = _literal(call.args[1]), _number(call.args[2])
-    if expected is _NOT_LITERAL or tolerance is None or not _is_call(call.args[0], names):
-        return None
-    source = ast.unparse(call.args[0])
-    if rule == "set":
-        return Case(f"set({source})", set(expected))
-    return Case(source, expected, "allclose", tolerance=(1e-7, tolerance))
-
-
-def _pair_cases(loop: ast.For, lists: Mapping[str, ast.List], names: Sequence[str], rule: str) -> Iterator[Case]:
-    """A case for each pair of `for i, (inp, exp) in enumerate(zip(inputs, results)): assertion(f(*inp), exp, atol)`.
-    Raises Unusable for another loop."""
-    zipped = re.fullmatch(r"enumerate\(zip\((\w+), (\w+)\)\)", ast.unparse(loop.iter))
-    target = re.fullmatch(r"\(?\w+, \((\w+), (\w+)\)\)?", ast.unparse(loop.target))
-    body = "\n".join(map(ast.unparse, loop.body))
-    if not (zipped and target and {zipped[1], zipped[2]} <= lists.keys() and "\n" not in body):
-        _required(None, loop)
-        return
-    asked, wanted = target[1], target[2]
-    for given, expected in zip(lists[zipped[1]].elts, lists[zipped[2]].elts, strict=False):
-        filled = _Filled({asked: given, wanted: expected}).visit(copy.deepcopy(loop.body[0]))
-        yield _required(_evalplus_case(ast.fix_missing_locations(filled), names, rule), loop)
-
-
-class _Filled(ast.NodeTransformer):
-    """Puts expressions instead of names; `*name` in a call becomes the list's elements."""
-
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self._values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self._values.get(node.id, node)
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        parts = [part.value if isinstance(part, ast.Starred) else part for part in node.args]
-        starred = [isinstance(part, ast.Starred) and isinstance(part.value, ast.List) for part in node.args]
-        args = [item for part, flat in zip(parts, starred, strict=True) for item in (part.elts if flat else [part])]  # type: ignore[attr-defined]
-        return ast.Call(node.func, args, node.keywords)
 
 
 # -- expressions -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from support.island_samples import new_problem, search, small_config
 from islands.comparisons import (
     PlannedRun,
     check_free,
-    comparison_names,
     delete_runs,
     plan,
     rename_runs,
@@ -135,4 +134,5 @@ def test_all_runs_wait_in_their_order(store):
 def test_without_a_name_it_gets_a_fresh_one(store):
     first, second = planned(store, None), planned(store, None)
     assert first != second
-    assert comparison_names(store) == [second, first]
+    with pytest.raises(UnknownRun, match=f"it has {second}, {first}$"):
+        runs_named(store, "absent")

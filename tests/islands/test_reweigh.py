@@ -77,9 +77,6 @@ def test_all_that_follows_from_fitness_is_worked_out_again(searched):
     assert [(one["best"], one["best_fitness"]) for one in groups] == [
         (ids["a"], pytest.approx(0.6)), (ids["c"], pytest.approx(0.725)),
     ]  # fmt: skip
-    # the parent of the first, .5 of .7, is in the third quarter, and one of two is better; that of the second, .375,
-    # is in the third quarter too, and of c, b, f, d two are better
-    assert [(one["parent_bin"], one["better"]) for one in groups] == [(2, 1), (2, 2)]
     assert [one.candidate for one in course] == [ids["seed"], ids["a"], ids["c"]]
     assert summary == {"seconds": 1.0}
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 from support.island_samples import answer, fresh, group, put
 
-from islands.population.sums import fitness_bin, is_better
-from islands.runs import counts_by_problem
-from islands.types import AT_TARGET, NO_PARENT, OperatorCount
+from islands.population.population import fitness_bin, is_better
+from islands.schema import PromptGroups
+from islands.types import AT_TARGET, NO_PARENT
 from problems.contract import Score
 
 
@@ -34,7 +35,7 @@ def test_a_failed_parent_is_at_no_target_and_any_valid_answer_is_better():
     assert not is_better(Score((0.0,), 0.5 + 1e-12), Score((0.0,), 0.5)), "the same but for rounding"
 
 
-def test_answers_are_counted_by_operator_and_by_the_bin_of_their_parent(store):
+def test_a_group_is_stored_with_the_bin_of_its_parent_and_what_its_answers_are_to_it(store):
     problem, population = fresh(store)
     first = put(store, population, group(problem, 0, [answer("a b c d", 0.6), answer("e", 0.1), answer("e", 0.1)]))
     parent, weak = first[0].candidate, first[1].candidate
@@ -50,8 +51,11 @@ def test_answers_are_counted_by_operator_and_by_the_bin_of_their_parent(store):
     put(store, population, replace(asked, operator=1))
     put(store, population, group(problem, 2, [], parent=parent))
     put(store, population, group(problem, 3, [answer("f", 0.3)], parent=weak))
-    assert counts_by_problem(store, problem.run_id) == [
-        (0, OperatorCount(0, NO_PARENT, 3, 0, 0, 1, 0, 0.0)),
-        (0, OperatorCount(0, 0, 1, 1, 0, 0, 1, 0.0)),
-        (0, OperatorCount(1, 2, 6, 2, 2, 3, 6, 0.75 + 0 + 1 + 0 + 0.5 + 0.75)),
+    g = PromptGroups.c
+    counted = select(g.operator, g.parent_bin, g.given, g.better, g.copies, g.repeats, g.compared, g.kept)
+    assert store.rows(counted.order_by(g.sequence)) == [
+        (0, NO_PARENT, 3, 0, 0, 1, 0, 0.0),
+        (1, 2, 6, 2, 2, 3, 6, 0.75 + 0 + 1 + 0 + 0.5 + 0.75),
+        (0, 2, 0, 0, 0, 0, 0, 0.0),
+        (0, 0, 1, 1, 0, 0, 1, 0.0),
     ]

@@ -9,7 +9,7 @@ from evo.testing import ProblemContract
 from problems import ScorerFault, resolve
 from problems.custom.command import file_header, join_files, split_files
 from problems.openevolve.evolve_block import NotSpliceable
-from problems.sandbox import isolation
+from problems.sandbox import pool
 from problems.sandbox.pool import Sandbox
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two_files"
@@ -43,7 +43,7 @@ def counted(tmp_path):
 
 @pytest.mark.parametrize("mode", ["bwrap", "landlock"])
 def test_a_commands_own_files_are_there_with_their_modes_in_every_mode(tmp_path, mode):
-    if (reason := isolation.probe(mode)) is not None:
+    if (reason := pool.probe(mode)) is not None:
         pytest.skip(reason)
     folder = tmp_path / "scripted"
     command = write(folder, "command: ./score.sh\nfiles: poem.txt\nstatement: A poem.\n", poem_DOT_txt="one\n")

@@ -18,7 +18,7 @@ from problems import BadAddress, resolve
 from problems.programs.cases import Case
 from problems.programs.livecodebench import ERRATA, text_of_pickle
 from problems.programs.sets import read_task
-from problems.rows import rows_of
+from problems.rows import read_hub, rows_of
 
 HUMANEVAL = {
     "task_id": "own/0",
@@ -150,84 +150,7 @@ def test_an_empty_file_is_a_bad_address(tmp_path):
         resolve(f"programs:{written(tmp_path)}")
 
 
-ASSERTION = """
-import numpy as np
-
-
-def is_floats(x) -> bool:
-    if isinstance(x, float):
-        return True
-    return isinstance(x, (list, tuple)) and all(isinstance(i, float) for i in x)
-
-
-def assertion(out, exp, atol):
-    {match}
-    if atol == 0 and is_floats(exp):
-        atol = 1e-6
-    if not exact_match and atol != 0:
-        np.testing.assert_allclose(out, exp, rtol=1e-07, atol=atol)
-    else:
-        assert exact_match
-
-"""
-CLOSE, SET = (
-    ASSERTION.format(match="exact_match = out == exp"),
-    ASSERTION.format(match="exact_match = set(out) == set(exp)"),
-)
-PAIRS = "inputs = [[1.0], [4.0], [9.0]]\nresults = [1.0, 2.0, 3.0]\n"
-LOOP = "for i, (inp, exp) in enumerate(zip(inputs, results)):\n    assertion({call}(*inp), exp, 0)\n"
 PROMPT = 'def root(x: float) -> float:\n    """The square root of x."""\n'
-
-
-def indented(text):
-    return "".join(f"    {line}\n" for line in text.splitlines())
-
-
-def humaneval_plus(check, helpers=CLOSE, **changes):
-    test = f"{helpers}\ndef check(candidate):\n{indented(check)}\n\ncheck(root)\n"
-    return {"task_id": "HumanEval/900", "prompt": PROMPT, "entry_point": "root", "test": test} | {
-        "canonical_solution": "    return x ** 0.5\n",
-        **changes,
-    }
-
-
-def test_humaneval_plus_of_the_hub_has_a_case_for_every_pair(posed):
-    problem = posed(**humaneval_plus(PAIRS + LOOP.format(call="candidate")))
-    assert len(problem.objectives) == 3
-    assert problem.score(problem.task.reference).fitness == 1
-    assert problem.score(PROMPT + "    return x ** 0.5 + 1e-9\n").fitness == 1, "floats are compared as EvalPlus does"
-    assert problem.score(PROMPT + "    return x ** 0.5 + 1e-3\n").fitness == 0
-    assert problem.score(PROMPT + "    return 2\n").rewards == (0, 1, 0)
-
-
-@pytest.mark.parametrize(
-    ("check", "helpers"),
-    [
-        (PAIRS + "for inp in inputs:\n    assertion(candidate(*inp), ref_func(*inp), 0)\n", CLOSE),
-        (PAIRS + LOOP.format(call="candidate") + "    break\n", CLOSE),
-        (PAIRS + LOOP.format(call="candidate"), ASSERTION.format(match="exact_match = True")),
-        (PAIRS + LOOP.format(call="candidate"), CLOSE + "\ndef later():\n    assert root(1) == 1\n"),
-    ],
-)
-def test_another_loop_or_comparison_is_test_code(tmp_path, check, helpers):
-    with pytest.warns(UserWarning, match="is test code"):
-        assert task(tmp_path, humaneval_plus(check, helpers)) is None
-
-
-def test_mbpp_plus_of_the_hub_is_decided_by_its_script(posed):
-    inputs = "inputs = [[(3, 4, 5), (5, 4, 10)], [(1, 2), (2, 1)]]\nresults = [(4, 5), (1, 2)]\n"
-    row = {
-        "task_id": 2,
-        "prompt": "Write a function to find the shared elements of two lists.",
-        "code": "def similar(a, b):\n    return tuple(set(a) & set(b))\n",
-        "test_imports": [],
-        "test_list": ["assert set(similar((3, 4, 5), (5, 4, 10))) == set((4, 5))"],
-        "test": f"{SET}\n{inputs}{LOOP.format(call='similar')}",
-    }
-    problem = posed(**row)
-    assert "set(similar((3, 4, 5), (5, 4, 10))) == set((4, 5))" in problem.statement()
-    assert problem.score("def similar(a, b):\n    return [5, 4, 4] if 5 in a else [2, 1]\n").fitness == 1
-    assert problem.score("def similar(a, b):\n    return 7\n").fitness == 0
 
 
 CODE, HEAD = "def f(x):\n    return 2 * x\n", "def f(x):\n    '''Twice.'''\n"
@@ -283,18 +206,15 @@ def test_rows_of_evalplus_are_converted(converted):
 @pytest.mark.parametrize(
     ("body", "atol", "answer", "passes"),
     [
-        ("return [x, x / 3]", 0, "return [x, x / 3 + 1e-7]", True),
-        ("return [x, x / 3]", 0, "return [x, x / 3 + 1e-5]", False),
-        ("return [x, x / 3]", 0, "return (x, x / 3 + 1e-7)", False),  # of the same type, where it is not equal
-        ("return [x, x / 3]", 0, "return [x]", False),
-        ("return [1, x / 3]", 0, "return [1, x / 3 + 1e-7]", False),  # not floats alone
-        ("return [1, x / 3]", 0.1, "return [1, x / 3 + 1e-2]", True),
+        ("return x / 3", 0, "return x / 3 + 1e-7", True),
+        ("return x / 3", 0, "return x / 3 + 1e-5", False),
+        ("return x / 3", 0.1, "return x / 3 + 1e-2", True),
         ("return x / 3", 0, "import numpy\n    return numpy.float64(x / 3)", True),
-        ("return [inf, x]", 0, "return [inf, x + 1e-9]", True),
-        ("return [inf, x]", 0, "return [9.0, x]", False),
+        ("return inf", 0, "return inf", True),
+        ("return inf", 0, "return 9.0", False),
     ],
 )
-def test_converted_floats_are_compared_as_evalplus_does(converted, body, atol, answer, passes):
+def test_converted_floats_are_compared_with_a_tolerance(converted, body, atol, answer, passes):
     row = {
         "task_id": "HumanEval/901",
         "prompt": f"from math import inf\n{PROMPT}",
@@ -447,6 +367,6 @@ def test_a_pickled_text_of_every_protocol_is_read(protocol):
 def test_the_hub_out_of_reach_is_one_line_with_a_remedy(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=None))  # the real one takes seconds
-    with pytest.raises(BadAddress, match=r"(needs the package datasets|cannot be loaded).*name their folder") as caught:
-        resolve("livecodebench:hf?from=2025-02-01")
+    with pytest.raises(BadAddress, match=r"(needs the package datasets|cannot be loaded).*name its folder") as caught:
+        read_hub("own/tasks", "test", "get test.jsonl and name its folder")
     assert "\n" not in str(caught.value)

@@ -13,8 +13,7 @@ import yaml
 from problems import Problem, ScorerFault, resolve
 from problems.programs import shipped
 from problems.programs.cases import Case, Task, passes, same_output
-from problems.programs.problem import ProgramProblem
-from problems.programs.sets import DIFFICULTIES, set_sizes
+from problems.programs.sets import DIFFICULTIES, ProgramProblem, set_sizes
 from problems.programs.shapes import call_case
 from problems.sandbox import shared_sandbox
 from problems.sandbox.contract import CaseOutcome
@@ -302,24 +301,23 @@ def fits(value, expected, rule="==", tolerance=(0.0, 0.0)):
 
 
 @pytest.mark.parametrize(
-    ("value", "expected", "tolerance", "isclose", "allclose"),
+    ("value", "expected", "tolerance", "same"),
     [
-        (1.0 + 1e-7, 1.0, (0.0, 1e-6), True, True),
-        (1.0 + 1e-5, 1.0, (0.0, 1e-6), False, False),
-        (1.0 + 1e-7, 1.0, (0.0, 0.0), False, True),  # floats have 1e-6
-        (3, 2, (0.0, math.nextafter(1, 0)), False, False),
-        (3, 2, (0.0, 1.0), True, True),
-        (3.0, 2, (0.0, 1.0), True, False),  # of another type
-        (float("nan"), 1.0, (0.0, 1.0), False, False),
-        (float("inf"), 1.0, (0.0, 1.0), False, False),
-        ("1", 1.0, (0.0, 1.0), False, False),
-        (None, 1.0, (0.0, 1.0), False, False),
-        (10**400, 1.0, (0.0, 1.0), False, False),
+        (1.0 + 1e-7, 1.0, (0.0, 1e-6), True),
+        (1.0 + 1e-5, 1.0, (0.0, 1e-6), False),
+        (1.0 + 1e-7, 1.0, (0.0, 0.0), False),
+        (3, 2, (0.0, math.nextafter(1, 0)), False),
+        (3, 2, (0.0, 1.0), True),
+        (3.0, 2, (0.0, 1.0), True),
+        (float("nan"), 1.0, (0.0, 1.0), False),
+        (float("inf"), 1.0, (0.0, 1.0), False),
+        ("1", 1.0, (0.0, 1.0), False),
+        (None, 1.0, (0.0, 1.0), False),
+        (10**400, 1.0, (0.0, 1.0), False),
     ],
 )
-def test_tolerances_are_the_harnesses(value, expected, tolerance, isclose, allclose):
-    assert fits(value, expected, "isclose", tolerance) is isclose
-    assert fits(value, expected, "allclose", tolerance) is allclose
+def test_tolerances_are_those_of_isclose(value, expected, tolerance, same):
+    assert fits(value, expected, "isclose", tolerance) is same
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
-from problems.sandbox.isolation import probe
-from problems.sandbox.pool import Evaluator, Sandbox
+from problems.sandbox.pool import Evaluator, Sandbox, probe
 
 SCORER = Path(__file__).parent / "data" / "scorer.txt"
 BESIDE = SCORER.with_name("scorer_beside_files.txt")

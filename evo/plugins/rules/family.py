@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from problems.address import parse_place
-from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
+from problems.registry import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
 
 if TYPE_CHECKING:
     from evo.plugins.rules.simulated import SimulatedProblem

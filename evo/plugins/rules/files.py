@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 from problems.contract import BadAddress, Problem
-from problems.family import Sandboxes
 from problems.python_syntax import bound_names, defined_names, parse_python
+from problems.registry import Sandboxes
 
 NEEDED = ("features", "families", "simulate")
 _OUTER = (ast.Import, ast.ImportFrom, ast.AnnAssign)

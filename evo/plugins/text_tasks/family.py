@@ -20,7 +20,7 @@ from evo.plugins.text_tasks.problem import TaskRow, TextProblem
 from evo.plugins.text_tasks.toolrl import ToolProblem
 from problems.address import did_you_mean, files_beside, parse_place, user_path, whole_number
 from problems.contract import BadAddress
-from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen
+from problems.registry import ProblemFamily, ProblemSet, Sandboxes, chosen
 from problems.rows import read_hub, read_rows
 
 SYNTHETIC = "synthetic"
