@@ -88,11 +88,6 @@ def test_runs_are_renamed(compared, capsys):
         assert why in refused(capsys, "runs", "rename", old, new)
 
 
-@pytest.mark.parametrize("command", [["run"], ["compare", "--arm", "scripted:mutate"]])
-def test_a_name_is_checked_wherever_one_is_given(here, capsys, command):
-    assert "is no name for a run" in refused(capsys, *command, "maze:test", "--name", "[b]")
-
-
 @pytest.mark.long
 def test_where_a_trained_policy_was_saved_is_said_and_kept(here, capsys):
     train = ["--rollouts", "2", "--train", "vpo", "--train-every", "2"]
