@@ -47,7 +47,7 @@ def test_a_policy_is_no_option_of_a_check(capsys, here):
 
 
 def test_a_maze(capsys, here):
-    code, out, _ = evo(capsys, "check", "maze:test/1", "--plain", "--mutants", "2")
+    code, out, _ = evo(capsys, "check", "maze:test/1", "--plain", "--mutants", "16")
     assert code == 0 and out.count("no fault found") == 1 and "never executed" in out
 
 
@@ -63,7 +63,7 @@ def test_a_maze(capsys, here):
 )
 def test_what_was_not_tried_is_in_the_conclusion(capsys, here, text, told):
     (here / "scorer.py").write_text(text)
-    _, out, _ = evo(capsys, "check", "scorer.py", "--plain", "--mutants", "2")
+    _, out, _ = evo(capsys, "check", "scorer.py", "--plain", "--mutants", "16")
     last = out.strip().splitlines()[-1]
     assert (f"no fault found; not tried: {told} (" in last) == bool(told), out
     assert ("could cheat: process" in last) != bool(told)

@@ -4,14 +4,13 @@ import asyncio
 
 import pytest
 from support.searches import run_search
+from support.stored_rows import stored_groups
 
 from evo.config.run import RunConfig
 from evo.runs.resume import resume_run
 from evo.runs.start import start_run
 from evo.search import resources as shared
 from evo.search.operators import Operator, Operators
-from islands.groups import read_groups
-from islands.store import Store
 
 
 def test_turns_are_an_even_mixture_over_iterations_and_problems():
@@ -30,8 +29,7 @@ def config(**changes):
 def searched(settings, db, *, name="run", resume=False, stop_after=None):
     opening = resume_run(name, db=db) if resume else start_run(settings, db=db, name=name, command="test")
     run_search(opening, stop_after=stop_after)
-    with Store.open(db, read_only=True) as store:
-        return [one for _, one in read_groups(store, store.run(name).id)]
+    return stored_groups(db, name)
 
 
 def told(groups):
