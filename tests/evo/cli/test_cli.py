@@ -134,15 +134,6 @@ def test_targets_are_numbers_that_people_read(here, capsys):
     assert "target 0.8333\n" in capsys.readouterr().out
 
 
-def test_a_search_that_trains_chooses_a_group_by_itself(here, capsys):
-    few = ["maze:train", "--limit", "1", "--iterations", "1", "--plain", "--train", "vpo", "--json"]
-    with pytest.warns(UserWarning, match="using --rollouts 4"):
-        assert invoke(["run", *few, "--name", "learns"]) == 0
-    capsys.readouterr()
-    assert invoke(["show", "learns", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["config"]["rollouts"] == 4
-
-
 def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
     solved = {"grpo": 0.5, "vpo": 0.75}
     for ahead, end in ((True, "VPO is ahead"), (False, "VPO is behind"), (None, "no difference is shown")):

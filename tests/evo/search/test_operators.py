@@ -1,7 +1,5 @@
 """Several policies in one search: equal budgets, turns, weights, and shares of fresh prompts."""
 
-import asyncio
-
 import pytest
 from support.searches import run_search
 from support.stored_rows import stored_groups
@@ -49,13 +47,12 @@ def test_operators_share_a_search_and_one_seed_gives_one_run_resumed_or_not(tmp_
 
 
 def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
-    parts = shared.Resources()
+    opened = []
+    parts = shared.Resources(lambda settings, problems: opened.append(settings.policy))
     settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4&fresh=0.5", rollouts=2)
-    problems = parts.problems(settings)
-    operators = parts.operators(settings, problems)
-    asyncio.run(parts.close())
+    operators = parts.operators(settings, parts.problems(settings))
     assert [(one.rollouts, one.answers) for one in operators] == [(2, 3), (6, 1), (2, 3)]
-    assert [one.policy.temperature for one in operators] == [1.0, 1.0, 1.4]
+    assert opened == ["embedded:vpo", "embedded:grpo", "embedded:vpo?temperature=1.4"]
     assert [one.prompt.fresh for one in operators] == ["auto", "auto", 0.5]
 
 

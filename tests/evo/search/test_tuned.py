@@ -43,9 +43,9 @@ def test_a_resumed_run_makes_the_same_answers_and_finds_the_numbers(here):
     pytest.importorskip("cma")
     Path("near.py").write_text(SCORER)
     tuned = ["run", "near.py", "--policy", "scripted:tuned", "--answers", "1", "--rollouts", "2", "--plain"]
-    assert invoke([*tuned, "--iterations", "60", "--name", "whole"]) == 0
+    assert invoke([*tuned, "--iterations", "40", "--name", "whole"]) == 0
     assert invoke([*tuned, "--iterations", "13", "--name", "parts"]) == 0  # within a generation of four iterations
-    assert invoke(["resume", "parts", "--iterations", "60", "--plain"]) == 0
+    assert invoke(["resume", "parts", "--iterations", "40", "--plain"]) == 0
     assert answers("whole") == answers("parts") and answers("whole")[0] > -0.05
 
 
