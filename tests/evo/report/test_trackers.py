@@ -175,11 +175,6 @@ def test_a_pipeline_reports_and_is_refused_without_the_library(capsys, monkeypat
     assert read_events()["iterations"][-1] == (8, 8)
 
 
-def test_an_unknown_tracker_is_refused(capsys):
-    code, _, err = command(capsys, "run", "maze:test/0", "--report-to", "tensorbord")
-    assert code == 2 and "tensorbord; did you mean tensorboard?" in err
-
-
 def test_a_tracker_that_is_away_at_the_start_lets_nothing_start(capsys, monkeypatch):
     def away(name, key):
         raise ConnectionError("no route to host.\nmore")
