@@ -19,6 +19,7 @@ from islands.store import Store
 
 BOTH = ("sqlite", "postgresql")
 SCORER = """
+isolated = False
 statement = "Write two numbers from 0 to 1 that are far apart."
 seed_answer = "0.5 0.5"
 
