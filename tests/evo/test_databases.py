@@ -19,6 +19,7 @@ from islands.store import Store
 
 BOTH = ("sqlite", "postgresql")
 SCORER = """
+isolated = False
 statement = "Write two numbers from 0 to 1 that are far apart."
 seed_answer = "0.5 0.5"
 
@@ -75,9 +76,10 @@ def databases(folder, request):
         yield addresses
 
 
-@pytest.fixture(params=BOTH)
-def db(request, databases):
-    return databases[request.param]
+@pytest.fixture
+def db(databases):
+    """The one that the other tests of commands and readers do not have."""
+    return databases["postgresql"]
 
 
 CLOCKS = re.compile(r"second|created|updated|time|busy|active|^at$|commit|command")
@@ -176,7 +178,8 @@ def test_a_best_answer_is_verified(db):
 
 
 def test_a_run_continues_and_is_renamed_and_deleted(db):
-    done("run", *SEARCH[:-4], "--iterations", "2", "--set", "2", "--name", "short", "--db", db, "--plain")
+    mazes = ("maze:train", "--limit", "2", "--policy", "scripted:mutate", "--iterations", "2", "--set", "2", "--plain")
+    done("run", *mazes, "--name", "short", "--db", db)
     done("resume", "short", "--iterations", "3", "--db", db, "--plain")
     assert "6 iterations" in done("show", "short", "--db", db)
     done("runs", "rename", "short", "shorter", "--db", db)

@@ -15,3 +15,11 @@ def refused(capsys, *arguments):
     code, out, err = evo(capsys, *arguments)
     assert (code, out) == (2, "") and err.startswith("evo: ") and err.count("\n") == 1, (code, out, err)
     return err
+
+
+def output(capsys, *arguments):
+    """What `evo ARGUMENTS` alone prints on stdout; it succeeds."""
+    capsys.readouterr()
+    code, out, err = evo(capsys, *arguments)
+    assert code == 0, err
+    return out

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from islands.groups import read_prompts
+from islands.groups import read_groups, read_prompts
 from islands.store import Store
+from problems.types import ScoredGroup
 
 ANSWERS = (
     "SELECT runs.name, g.sequence, p.name, g.iteration, g.island, g.id, r.position, r.text, a.position, "
@@ -34,6 +35,12 @@ def stored_answers(db: str, run: str | None = None) -> list[tuple]:
         prompts = read_prompts(connection, list({row[GROUP] for row in rows}))
     shown = [(*row[:GROUP], prompts[row[GROUP]][1], *row[GROUP + 1 :]) for row in map(tuple, rows)]
     return [row[1:] if run else row for row in shown]
+
+
+def stored_groups(db: str, run: str) -> list[ScoredGroup]:
+    """Every prompt group of a run, in the order of commitment."""
+    with Store.open(db, read_only=True) as store:
+        return [group for _, group in read_groups(store, store.run(run).id)]
 
 
 def committed_groups(file: Path | str) -> int:

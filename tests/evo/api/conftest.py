@@ -28,7 +28,8 @@ def quick(vowels):
     """quick(name, **more) -> the result of a short run of `vowels`."""
 
     def run(name="quick", **more):
-        given = {"policy": "scripted:mutate", "iterations": 4, "answers": 2, "progress": False, **more}
+        given = {"policy": "scripted:mutate", "iterations": 4, "answers": 2, "isolated": False}
+        given |= {"progress": False, **more}
         score = given.pop("score", vowels)
         return evo.run(score=score, statement="Write vowels.", seed_answer="one two", name=name, **given)
 

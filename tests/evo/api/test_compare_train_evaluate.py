@@ -15,12 +15,8 @@ def compare(**settings):
     return evo.compare("maze:hard", **{"arms": ARMS, **MAZES, **settings})
 
 
-@pytest.fixture
-def compared():
-    return evo.compare("maze:hard", arms=ARMS, against="random", baselines=[], processes=2, name="pair", **MAZES)
-
-
-def test_a_comparison_has_a_verdict_and_frames(compared):
+def test_a_comparison_has_a_verdict_and_frames_and_is_read_again_resumed_and_reported():
+    compared = evo.compare("maze:hard", arms=ARMS, against="random", baselines=[], processes=2, name="pair", **MAZES)
     assert compared.name == "pair" and compared.against == "random"
     assert len(compared.verdicts) == 1 and "mutate - random" in compared.verdict
     frame = compared.frame()
@@ -31,9 +27,6 @@ def test_a_comparison_has_a_verdict_and_frames(compared):
     assert last.to_dict() == frame.set_index(["arm", "problem"]).best.to_dict()
     candidates = compared.frame(candidates=True)
     assert set(candidates.arm) == {"random", "mutate"} and candidates.fitness.max() == frame.best.max()
-
-
-def test_it_is_read_again_resumed_and_reported(compared, own_folder):
     assert evo.load_comparison("pair", against="random") == compared
     assert evo.load_comparison("pair", against="mutate").verdict.startswith(("random - mutate", "no difference shown"))
     longer = evo.resume("pair", iterations=5, processes=1, progress=False)

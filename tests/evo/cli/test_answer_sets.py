@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import evo as command
-from support.command_line import refused
+from support.command_line import output, refused
 
 import evo
 from evo.progress.answer_set import AnswerSet
@@ -21,6 +20,7 @@ from problems.objectives import Objective, groups_of
 
 # two kinds of days that want opposite numbers, and held-out cases that want the opposite of that
 SCORER = """
+isolated = False
 seed_answer = "0.5, 0.5"
 directions = {"calm": "min", "rush": "min"}
 weights = {"calm": 3, "rush": 1}
@@ -35,17 +35,9 @@ HELD_OUT = "def held_out(answer):\n    return score(answer, (1, 0), (0, 1))\n"
 Capture = pytest.CaptureFixture[str]
 
 
-def told(capsys: Capture, *arguments: str) -> str:
-    """What the command prints; it succeeds."""
-    capsys.readouterr()
-    code, out, err = command(capsys, *arguments)
-    assert code == 0, err
-    return out
-
-
 def search(capsys: Capture, name: str, *options: str) -> str:
     arguments = ("run", "days.py", "--policy", "scripted:mutate", "--iterations", "25", "--plain", "--name", name)
-    return told(capsys, *arguments, *options)
+    return output(capsys, *arguments, *options)
 
 
 @pytest.fixture(autouse=True)
@@ -66,20 +58,21 @@ def test_a_set_is_shown_wherever_its_run_is(capsys: Capture) -> None:
     cells = [float(cell) for cell in row if cell != "*"]
     assert cells[2] == min(cells[:2]) <= cells[3] and row.index("*") == 1 + np.argmin(cells[:2])
     assert cells[4] > cells[2]  # the held-out cases want something else
-    assert found.describe() in told(capsys, "show", "days")
-    (shown,) = json.loads(told(capsys, "show", "days", "--json"))["sets"]
+    assert found.describe() in output(capsys, "show", "days")
+    (shown,) = json.loads(output(capsys, "show", "days", "--json"))["sets"]
     assert shown["value"] == found.value and [member["candidate"] for member in shown["members"]] == ids
     page = evo.load_run("days").report("days.html").read_text()
     assert "Best set of answers" in page and all(f"<b>{id}</b>" in page for id in ids)
 
 
 def test_any_run_has_sets_and_files_of_them(capsys: Capture) -> None:
+    """Held-out scores choose none of their members."""
     search(capsys, "plain")
-    assert "a set of" not in told(capsys, "best", "plain") and evo.load_run("plain").sets() == []
-    (pair,) = json.loads(told(capsys, "best", "plain", "--set", "2", "--json"))
-    (single,) = json.loads(told(capsys, "best", "plain", "--set", "1", "--json"))
+    assert "a set of" not in output(capsys, "best", "plain") and evo.load_run("plain").sets() == []
+    (pair,) = json.loads(output(capsys, "best", "plain", "--set", "2", "--json"))
+    (single,) = json.loads(output(capsys, "best", "plain", "--set", "1", "--json"))
     assert pair["set"]["value"] > single["set"]["value"] == pytest.approx(pair["fitness"])  # weighted as the fitness is
-    assert "2 answers, one file each" in told(capsys, "best", "plain", "--set", "2", "-o", "rules/")
+    assert "2 answers, one file each" in output(capsys, "best", "plain", "--set", "2", "-o", "rules/")
     texts = {member["answer"] for member in pair["set"]["members"]}
     assert {file.read_text().strip() for file in Path("rules").iterdir()} == texts
     (most,) = evo.load_run("plain").sets(32)
@@ -87,14 +80,10 @@ def test_any_run_has_sets_and_files_of_them(capsys: Capture) -> None:
     assert "--set" in refused(capsys, "best", "plain", "--set", "0") + refused(capsys, "run", "days.py", "--set", "-1")
     with pytest.raises(ValueError, match="at least one answer"):
         evo.load_run("plain").sets(0)
-
-
-def test_held_out_scores_choose_nothing(capsys: Capture) -> None:
-    search(capsys, "with")
-    with_cases = json.loads(told(capsys, "best", "with", "--set", "2", "--json"))[0]["set"]
+    with_cases = pair["set"]
     Path("days.py").write_text(SCORER)
     search(capsys, "without")
-    without = json.loads(told(capsys, "best", "without", "--set", "2", "--json"))[0]["set"]
+    without = json.loads(output(capsys, "best", "without", "--set", "2", "--json"))[0]["set"]
     for one in (with_cases, without):
         one["members"] = [member["answer"] for member in one["members"]]
     assert with_cases["members"] == without["members"] and with_cases["value"] == without["value"]
@@ -111,10 +100,10 @@ def test_a_fault_on_held_out_cases_is_that_of_one_member(capsys: Capture) -> Non
 
 
 def test_one_objective_has_its_best_answer_and_a_line_says_so(capsys: Capture) -> None:
-    Path("days.py").write_text("seed_answer = '1'\ndef score(answer):\n    return float(answer)\n")
+    Path("days.py").write_text("isolated = False\nseed_answer = '1'\ndef score(answer):\n    return float(answer)\n")
     arguments = ("run", "days.py", "--policy", "scripted:mutate", "--iterations", "8", "--set", "3", "--plain")
     with pytest.warns(match="has one objective, so the best set is its best answer"):
-        assert "with one objective the best set is the best answer" in told(capsys, *arguments)
+        assert "with one objective the best set is the best answer" in output(capsys, *arguments)
 
 
 # two costs of two families, by four rules: what each answer scores, as rewards
@@ -163,6 +152,7 @@ def test_a_family_is_served_by_one_member_for_all_its_costs() -> None:
 def test_a_simulator_with_two_costs_of_a_family_has_a_set_of_one_rule_a_day(capsys: Capture) -> None:
     """The two costs of a normal day want opposite rules, so no day has the best of both."""
     text = """
+isolated = False
 features = {"a": "one", "b": "other"}
 families = {"normal": [3], "rush": [5]}
 held_out = {"normal": [4], "rush": [6]}
@@ -177,13 +167,13 @@ def simulate(rule, day):
     run = ("run", "days.py", "--set", "3", "--iterations", "20", "--seed", "1", "--name", "days", "--plain")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        out = told(capsys, *run)
+        out = output(capsys, *run)
     (found,) = evo.load_run("days").sets()
     assert found.groups == ((0, 1), (2, 3)) and len(found.members) == 2
     best = [max(np.mean(one.rewards[columns]) for one in found.members) for columns in (slice(0, 2), slice(2, 4))]
     assert found.value == pytest.approx(np.mean(best)) and found.chosen[0] == found.chosen[1] != found.chosen[2]
-    assert found.describe() in out and found.describe() in told(capsys, "best", "days", "--set", "3")
-    assert json.loads(told(capsys, "best", "days", "--set", "3", "--json"))[0]["set"]["value"] == found.value
+    assert found.describe() in out and found.describe() in output(capsys, "best", "days", "--set", "3")
+    assert json.loads(output(capsys, "best", "days", "--set", "3", "--json"))[0]["set"]["value"] == found.value
     page = evo.load_run("days").report("days.html").read_text()
     assert "held out set" in page and "held out single" in page and f"{write_number(found.value)}<" in page
 
@@ -202,11 +192,13 @@ def test_values_have_a_mean_only_where_their_scales_are_alike() -> None:
 
 def test_arms_are_compared_by_the_value_of_their_sets(capsys: Capture) -> None:
     arms = ("--arm", "mutate=scripted:mutate", "--baseline", "best-of-n", "--seeds", "2", "--iterations", "8")
-    out = told(capsys, "compare", "days.py", *arms, "--name", "arms", "--set", "2", "--plain")
+    more = ("--plain", "--processes", "1")
+    out = output(capsys, "compare", "days.py", *arms, "--name", "arms", "--set", "2", *more)
     assert "Mean value of the best set after 8 of 8 iterations" in out
-    shown = json.loads(told(capsys, "show", "arms", "--json"))
+    shown = json.loads(output(capsys, "show", "arms", "--json"))
     for arm in ("mutate", "best-of-n"):
         values = [evo.load_run(f"arms/{arm}/s{seed}").sets()[0].value for seed in (0, 1)]
         assert shown["arms"][arm]["set_value"]["mean"] == pytest.approx(np.mean(values))
-    told(capsys, "compare", "days.py", *arms, "--name", "one", "--set", "1", "--plain")
-    assert json.loads(told(capsys, "show", "one", "--json"))["arms"]["mutate"]["set_value"] is None
+    few = ("--seeds", "1", "--iterations", "1")
+    output(capsys, "compare", "days.py", *arms, *few, "--name", "one", "--set", "1", *more)
+    assert json.loads(output(capsys, "show", "one", "--json"))["arms"]["mutate"]["set_value"] is None

@@ -16,45 +16,23 @@ from islands.names import format_db_option, hide_password
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
 
 
-@pytest.fixture
-def finished(here, capsys):
+def test_a_run_ends_with_a_summary_is_shown_written_and_resumed(here, capsys):
     code, out, err = evo(capsys, "run", "maze:test", "--name", "first", *RUN)
     assert code == 0, err
-    return out
-
-
-def test_a_run_ends_with_a_summary_and_what_to_do_next(finished):
-    assert "Done: run first" in finished
-    assert "18 iterations" in finished
-    assert "maze:test/2" in finished
-    assert "evo show first" in finished
-
-
-def test_a_candidate_is_shown_with_its_vector_and_lineage(finished, capsys):
+    assert all(text in out for text in ("Done: run first", "18 iterations", "maze:test/2", "evo show first"))
     best = json.loads(evo(capsys, "best", "first", "--json")[1])[-1]
     code, out, _ = evo(capsys, "show", "first", str(best["candidate"]))
     assert code == 0 and all(word in out for word in ("fitness", "completion", "lineage", "iteration"))
-
-
-def test_answers_and_iterations_are_written_as_asked(finished, here, capsys):
     assert evo(capsys, "best", "first", "-o", "all.jsonl")[0] == evo(capsys, "export", "first", "-o", "t.jsonl")[0] == 0
     assert [len((here / name).read_text().splitlines()) for name in ("all.jsonl", "t.jsonl")] == [3, 18]
     assert not list(here.glob("*.partial"))
     code, out, _ = evo(capsys, "best", "first", "-o", "answers/")
     assert code == 0 and "3 answers, one file each" in out
     assert {path.name for path in (here / "answers").iterdir()} == {f"maze_test_{i}.txt" for i in range(3)}
-    taken = set()
-    alike = [_free_name(name, ".txt", taken) for name in ("d/a b.py", "d/a_b.py", "D/A_B.py")]
-    assert len({name.lower() for name in alike}) == 3
     code, _, err = evo(capsys, "best", "first", "-o", "one.txt")
-    assert code == 2
-    assert "3 answers" in err
-
-
-def test_resume_goes_on_and_says_so(finished, capsys):
+    assert code == 2 and "3 answers" in err
     code, out, _ = evo(capsys, "resume", "first", "--iterations", "9", "--plain")
-    assert code == 0
-    assert "27 iterations" in out
+    assert code == 0 and "27 iterations" in out
     assert evo(capsys, "resume", "first")[:2] == (
         0,
         "first is done: there is nothing to do. To search further: evo resume first --iterations N\n",
@@ -62,6 +40,12 @@ def test_resume_goes_on_and_says_so(finished, capsys):
     code, out, err = evo(capsys, "resume", "first", "--iterations", "4", "--plain")
     assert (code, out) == (2, "")
     assert err.strip() == ("evo: run first has already spent 9 iterations per problem; --iterations 4 is less")
+
+
+def test_files_of_answers_have_names_of_their_own():
+    taken = set()
+    alike = [_free_name(name, ".txt", taken) for name in ("d/a b.py", "d/a_b.py", "D/A_B.py")]
+    assert len({name.lower() for name in alike}) == 3
 
 
 def test_a_password_is_neither_printed_nor_stored():
@@ -114,6 +98,7 @@ def test_two_interrupts_stop_at_once_with_everything_committed(here, capsys):
 
 
 PALINDROMES = """
+isolated = False
 statement = "Write a long palindrome in lower-case letters."
 seed_answer = "abba"
 
@@ -149,15 +134,6 @@ def test_targets_are_numbers_that_people_read(here, capsys):
     assert "target 0.8333\n" in capsys.readouterr().out
 
 
-def test_a_search_that_trains_chooses_a_group_by_itself(here, capsys):
-    few = ["maze:train", "--limit", "1", "--iterations", "1", "--plain", "--train", "vpo", "--json"]
-    with pytest.warns(UserWarning, match="using --rollouts 4"):
-        assert invoke(["run", *few, "--name", "learns"]) == 0
-    capsys.readouterr()
-    assert invoke(["show", "learns", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["config"]["rollouts"] == 4
-
-
 def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
     solved = {"grpo": 0.5, "vpo": 0.75}
     for ahead, end in ((True, "VPO is ahead"), (False, "VPO is behind"), (None, "no difference is shown")):
@@ -170,29 +146,27 @@ def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
 
 
 @pytest.mark.parametrize(
-    ("value", "seed", "earns"),
+    ("value", "seed", "earns", "direction"),
     [
-        ("-abs(x - 3)", "1", True),  # the best is 0
-        ("-1 - abs(x - 3)", "1", True),  # the best is negative
-        ("-abs(x - 3)", "3", False),  # the seed is the best, and 0
-        ("-1 - abs(x - 3)", "3", False),
-        ("1 / (1 + abs(x - 3))", "1", True),
+        ("-abs(x - 3)", "1", True, "max"),  # the best is 0
+        ("abs(x - 3)", "1", True, "min"),
+        ("-1 - abs(x - 3)", "1", True, "max"),  # the best is negative
+        ("abs(x - 3)", "3", False, "min"),  # the seed is the best, and 0
+        ("-1 - abs(x - 3)", "3", False, "max"),
     ],
 )
-@pytest.mark.parametrize("lower", [False, True])
-def test_what_was_earned_is_measured_from_the_seed_and_not_from_0(here, capsys, value, seed, earns, lower):
-    told = {"d": f"-({value})"} if lower else {"d": value}
-    text = f"seed_answer = '{seed}'\ndirections = {{'d': '{'min' if lower else 'max'}'}}\n"
-    (here / "near.py").write_text(f"{text}def score(answer):\n    x = float(answer)\n    return {{'d': {told['d']}}}\n")
+def test_what_was_earned_is_measured_from_the_seed_and_not_from_0(here, capsys, value, seed, earns, direction):
+    text = f"isolated = False\nseed_answer = '{seed}'\ndirections = {{'d': '{direction}'}}\n"
+    (here / "near.py").write_text(f"{text}def score(answer):\n    x = float(answer)\n    return {{'d': {value}}}\n")
     (here / "reply.txt").write_text("3" if earns else "4")
-    run = ["run", "near.py", "--policy", "scripted:fixed=reply.txt", "--answers", "1", "--iterations", "8", "--plain"]
-    capsys.readouterr()
+    run = ["run", "near.py", "--policy", "scripted:fixed=reply.txt", "--answers", "1", "--iterations", "2", "--plain"]
     out = evo(capsys, *run)[1]
     assert ("nothing was earned" not in out) == earns, out
 
 
 def test_a_search_that_earned_nothing_says_so(here, capsys):
-    (here / "flat.py").write_text("seed_answer = 'a'\ndef score(answer):\n    return 1.0 if answer == 'a' else 0.5\n")
+    flat = "isolated = False\nseed_answer = 'a'\ndef score(answer):\n    return 1.0 if answer == 'a' else 0.5\n"
+    (here / "flat.py").write_text(flat)
     run = ["run", "flat.py", "--policy", "scripted:mutate", "--iterations", "8", "--name", "flat", "--plain"]
     assert "nothing was earned" in evo(capsys, *run)[1]
     with pytest.warns(UserWarning, match="10 answers in a row repeat others: random edits need"):

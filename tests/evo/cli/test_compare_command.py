@@ -121,21 +121,6 @@ def test_resume_takes_a_comparison_further(done, capsys):
     assert "already spent 12 iterations per problem; --iterations 6 is less" in err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["maze:test"], "needs arms"),
-        (["maze:test", "--arm", "a=embedded:none"], "no policy embedded:none"),
-        (["maze:test", *ARMS, "--against", "vpo"], "against vpo: there is no such arm"),
-        (["maze:test", *ARMS, "--strategy", "hill", "--islands", "3"], "strategy hill has no islands"),
-        (["maze:test", "--arm", "a=x", "--arm", "a=y"], "two arms called a"),
-    ],
-)
-def test_bad_input_is_one_line_and_nothing_is_stored(here, capsys, arguments, said):
-    assert said in refused(capsys, "compare", *arguments, "--plain")
-    assert not (here / "evo.db").exists()
-
-
 def test_a_name_that_is_taken(done, capsys):
     code, _, err = evo(capsys, "compare", *SMALL, "--processes", "1")
     assert code == 2 and "something named c already" in err

@@ -18,7 +18,7 @@ def measured(capsys, *arguments):
     return json.loads(out)
 
 
-def test_json_has_the_figures_their_intervals_and_where_they_come_from(here, capsys):
+def test_json_has_the_figures_their_intervals_and_where_they_come_from_and_a_table_is_for_people(here, capsys):
     record = measured(capsys, "--seeds", "2", "--seed", "4")
     assert record.keys() >= FIGURES
     assert record["intervals"].keys() >= FIGURES
@@ -32,9 +32,6 @@ def test_json_has_the_figures_their_intervals_and_where_they_come_from(here, cap
     assert record["command"].startswith("evo")
     assert record["commit"]
     assert not list(here.iterdir()), "no file, no database"
-
-
-def test_a_table_for_people(here, capsys):
     code, out, _ = evo(capsys, *QUICK, "--seeds", "2")
     assert code == 0
     assert out.startswith("scripted:random-route on maze:test\n")
@@ -80,28 +77,25 @@ def test_two_evaluations_are_compared_problem_by_problem(here, capsys):
     assert difference["mean"] == pytest.approx(record["diversity"] - written["diversity"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ([*QUICK[1:], "-o", "nowhere/x.json"], "nowhere"),
-        ([*QUICK[1:], "-o", "."], "is a directory"),
-        ([*QUICK[1:], "--against", "missing.json"], "missing.json"),
-        ([*QUICK[1:], "--against", "text.json"], "not JSON"),
-        ([*QUICK[1:], "--against", "list.json"], "evo evaluate -o"),
-        ([*QUICK[1:], "--against", "other.json"], "has no maze:test/3"),
-        ([*QUICK[1:], "--limit", "2", "--against", "other.json"], "has maze:test/2, which is not"),
-        ([*QUICK[1:], "--limit", "3", "--against", "other.json"], "6 answers a problem there, 30 here"),
-        ([*QUICK[1:], "--limit", "3", "--answers-total", "6", "--against", "changed.json"], "another target"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(here, capsys, arguments, named):
+def test_bad_input_is_one_line_and_exit_code_2(here, capsys):
     (here / "text.json").write_text("best@30 was good")
     (here / "list.json").write_text('{"per_problem": [{"problem": ["maze:test/0"]}]}')
     measured(capsys, "--limit", "3", "--answers-total", "6", "-o", "other.json")
     changed = json.loads((here / "other.json").read_text())
     changed["per_problem"][1]["target"] = 0.1
     (here / "changed.json").write_text(json.dumps(changed))
-    assert named in refused(capsys, "evaluate", *arguments)
+    for arguments, named in (
+        ("-o nowhere/x.json", "nowhere"),
+        ("-o .", "is a directory"),
+        ("--against missing.json", "missing.json"),
+        ("--against text.json", "not JSON"),
+        ("--against list.json", "evo evaluate -o"),
+        ("--against other.json", "has no maze:test/3"),
+        ("--limit 2 --against other.json", "has maze:test/2, which is not"),
+        ("--limit 3 --against other.json", "6 answers a problem there, 30 here"),
+        ("--limit 3 --answers-total 6 --against changed.json", "another target"),
+    ):
+        assert named in refused(capsys, *QUICK, *arguments.split())
 
 
 def test_a_problem_left_out_is_named_and_the_exit_code_is_1(here, capsys):

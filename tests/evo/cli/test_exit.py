@@ -24,7 +24,7 @@ SAID = ["from the command", "from a thread that goes on", "registered by it"]
 
 @pytest.mark.parametrize(
     ("ending", "code"),
-    [("return 0", 0), ("return 130", 130), ("raise RuntimeError('a bug')", 1), ("raise SystemExit(1)", 1)],
+    [("return 130", 130), ("raise RuntimeError('a bug')", 1), ("raise SystemExit(1)", 1)],
 )
 def test_everything_due_is_done_and_the_code_is_the_commands(ending, code):
     done = subprocess.run(

@@ -12,6 +12,7 @@ from problems import resolve
 
 # the search is steered to length; the held-out cases prefer answers without the letter b
 SCORER = """
+isolated = False
 seed_answer = "a"
 def cases(answer, letters):
     if answer == "bad":
@@ -24,12 +25,12 @@ async def held_out(answer):
 """
 
 
-def run(name: str = "held") -> None:
-    arguments = ["run", "scorer.py", "--policy", "scripted:mutate", "--answers", "1", "--iterations", "30", "--plain"]
-    assert invoke([*arguments, "--name", name]) == 0
+def run(name: str = "held", iterations: str = "30") -> None:
+    arguments = ["run", "scorer.py", "--policy", "scripted:mutate", "--answers", "1", "--plain"]
+    assert invoke([*arguments, "--iterations", iterations, "--name", name]) == 0
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def searched(here: Path) -> None:
     Path("scorer.py").write_text(SCORER)
     run()
@@ -42,6 +43,7 @@ def best(capsys: pytest.CaptureFixture[str], *options: str) -> dict:
     return row
 
 
+@pytest.mark.usefixtures("searched")
 def test_they_are_reported_steer_nothing_and_can_choose(capsys: pytest.CaptureFixture[str]) -> None:
     row = best(capsys)
     assert len(row["answer"]) > 1 and row["held_out"] == {
@@ -54,20 +56,18 @@ def test_they_are_reported_steer_nothing_and_can_choose(capsys: pytest.CaptureFi
     assert "# held out: fitness 0 (long 0, letters 0)" in capsys.readouterr().out
     row = best(capsys, "--held-out")
     assert row["answer"] == "a" and row["held_out"]["fitness"] == 0.5
-
-
-def test_without_them_or_after_an_edit_it_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    # after an edit, and without them
     Path("scorer.py").write_text(SCORER + "# edited\nx = 1\n")
     capsys.readouterr()
     assert invoke(["best", "held"]) == 0 and "held out" not in capsys.readouterr().out
     assert invoke(["best", "held", "--held-out"]) == 2 and "has changed" in capsys.readouterr().err
     Path("scorer.py").write_text("seed_answer = 'a'\ndef score(answer):\n    return len(answer)\n")
-    run("none")
+    run("none", iterations="1")
     assert invoke(["best", "none"]) == 0 and "held out" not in capsys.readouterr().out
     assert invoke(["best", "none", "--held-out"]) == 2 and "held_out(answer)" in capsys.readouterr().err
 
 
-def test_a_program_is_judged_as_score_judges_it() -> None:
+def test_a_program_is_judged_as_score_judges_it(here: Path) -> None:
     Path("program.py").write_text(
         "answer_format = 'python'\nseed_answer = 'def f(x): return x'\n"
         "def score(answer, cases=(0, 1)):\n    names = {}\n    exec(answer, names)\n"

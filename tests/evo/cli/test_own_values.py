@@ -11,6 +11,7 @@ from islands.store import Store
 from problems.objectives import Objective
 
 LOSS = """
+isolated = False
 seed_answer = "3.0"
 directions = {"loss": "min"}
 target = -3.9
@@ -18,6 +19,7 @@ def score(answer):
     return {"loss": float(answer) ** 2 - 4}
 """
 NOISY = """
+isolated = False
 import random
 seed_answer = "3.0"
 directions = {"wait": "min", "cost": "min"}

@@ -88,11 +88,6 @@ def test_runs_are_renamed(compared, capsys):
         assert why in refused(capsys, "runs", "rename", old, new)
 
 
-@pytest.mark.parametrize("command", [["run"], ["compare", "--arm", "scripted:mutate"]])
-def test_a_name_is_checked_wherever_one_is_given(here, capsys, command):
-    assert "is no name for a run" in refused(capsys, *command, "maze:test", "--name", "[b]")
-
-
 @pytest.mark.long
 def test_where_a_trained_policy_was_saved_is_said_and_kept(here, capsys):
     train = ["--rollouts", "2", "--train", "vpo", "--train-every", "2"]
@@ -104,9 +99,11 @@ def test_where_a_trained_policy_was_saved_is_said_and_kept(here, capsys):
     assert place in evo(capsys, "runs", "delete", "learns", "--yes")[1]
 
 
-def test_that_nothing_was_trained_is_said(here, capsys):
-    code, out, _ = evo(capsys, "run", *FEW, "--train", "vpo", "--rollouts", "2", "--name", "short")
+def test_a_search_that_trains_chooses_its_rollouts_and_says_that_nothing_was_trained(here, capsys):
+    with pytest.warns(UserWarning, match="using --rollouts 4"):
+        code, out, _ = evo(capsys, "run", *FEW, "--train", "vpo", "--name", "short")
     assert code == 0 and "nothing was trained: a step takes 16 iterations" in out
+    assert json.loads(evo(capsys, "show", "short", "--json")[1])["config"]["rollouts"] == 4
 
 
 def test_a_candidate_that_a_run_lacks_is_answered_by_those_it_has(compared, capsys):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import evo as command
-from support.command_line import refused
+from support.command_line import output, refused
 from support.stored_searches import store_comparison
 
 import evo
@@ -22,19 +21,11 @@ MAZES = ("maze:test/0-6", "--arm", "classic=scripted:classic", "--arm", "one=scr
 MAZES = (*MAZES, "--baseline", "none", "--answers-per-iteration", "3", "--iterations", "6", "--seeds", "2", "--plain")
 
 
-def told(capsys: Capture, *arguments: str) -> str:
-    """What the command prints; it succeeds."""
-    capsys.readouterr()
-    code, out, err = command(capsys, *arguments)
-    assert code == 0, err
-    return out
-
-
 def test_a_stored_comparison_is_judged_by_brute_force(here: Path, capsys: Capture) -> None:
-    told(capsys, "compare", *MAZES, "--name", "mazes", "--processes", "1")
-    plain = told(capsys, "show", "mazes")
+    output(capsys, "compare", *MAZES, "--name", "mazes", "--processes", "1")
+    plain = output(capsys, "show", "mazes")
     assert "weightings solved" not in plain and "Solve rate after" in plain
-    shown = json.loads(told(capsys, "show", "mazes", "--weights", "spread", "--json"))
+    shown = json.loads(output(capsys, "show", "mazes", "--weights", "spread", "--json"))
     found = evo.load_comparison("mazes", weights="spread")
     table = found.frame()
     problems = {problem.name: problem for problem in resolve("maze:test/0-6")}
@@ -57,31 +48,31 @@ def test_a_stored_comparison_is_judged_by_brute_force(here: Path, capsys: Captur
     gap = next(one for one in shown["differences"] if one["metric"] == "weightings")
     by_arm = table.groupby("arm").weightings_solved.mean()
     assert gap["mean"] == pytest.approx(by_arm["one"] - by_arm["classic"]) and gap["pairs"] == 7
-    out = told(capsys, "show", "mazes", "--weights", "spread")
+    out = output(capsys, "show", "mazes", "--weights", "spread")
     assert "Share of weightings solved after 6 of 6 iterations" in out and found.verdict in out
     assert found.verdicts == shown["verdicts"] and "one - classic = " in found.verdict
     page = found.report("mazes.html").read_text()
     assert "E_w[best]" in page and "weightings solved" in page
-    told(capsys, "report", "mazes", "--weights", "spread", "-o", "again.html")
+    output(capsys, "report", "mazes", "--weights", "spread", "-o", "again.html")
     assert Path("again.html").read_text().count("weightings solved") == page.count("weightings solved")
     assert "E_w[best]" not in evo.load_comparison("mazes").report("plain.html").read_text()
 
 
 def test_a_run_shows_its_worth_and_its_set(here: Path, capsys: Capture) -> None:
     run = ("run", "maze:test/0-1", "--policy", "scripted:classic", "--iterations", "5", "--plain", "--name")
-    closing = told(capsys, *run, "spread", "--weights", "spread")
-    told(capsys, *run, "plain")
+    closing = output(capsys, *run, "spread", "--weights", "spread")
+    output(capsys, *run, "plain")
     best = [[each.text for each in evo.load_run(name).best] for name in ("spread", "plain")]
     assert best[0] == best[1]  # what is shown differs, not the search
-    shown = json.loads(told(capsys, "show", "spread", "--json"))
+    shown = json.loads(output(capsys, "show", "spread", "--json"))
     assert [one["problem"] for one in shown["preferences"]["problems"]] == ["maze:test/0", "maze:test/1"]
     assert [one["problem"] for one in shown["sets"]] == ["maze:test/0", "maze:test/1"]
     assert all(0 <= one["weightings_solved"] <= 1 and 0 < one["worth"] <= 1 for one in shown["preferences"]["problems"])
-    for out in (closing, told(capsys, "show", "spread"), told(capsys, "show", "plain", "--weights", "spread")):
+    for out in (closing, output(capsys, "show", "spread"), output(capsys, "show", "plain", "--weights", "spread")):
         assert f"{shown['preferences']['problems'][1]['worth']:.3f}" in out and "a set of" in out
         assert "in shares of the optimum" in out and "Under weights named afterwards" in out
-    assert json.loads(told(capsys, "show", "plain", "--json"))["preferences"] is None
-    ended = json.loads(told(capsys, *run, "json", "--weights", "spread", "--json"))
+    assert json.loads(output(capsys, "show", "plain", "--json"))["preferences"] is None
+    ended = json.loads(output(capsys, *run, "json", "--weights", "spread", "--json"))
     ended["preferences"]["curves"] = shown["preferences"]["curves"]  # an arm is called as its run
     assert ended["preferences"] == shown["preferences"]
 
@@ -121,38 +112,22 @@ def test_negative_rewards_have_no_shares(here: Path) -> None:
 
 
 def test_a_search_for_many_weights_does_not_stop_at_one(here: Path, capsys: Capture) -> None:
-    wrong = refused(capsys, "run", "maze:test/0", "--weights", "spread", "--until-solved")
-    assert "until_solved" in wrong
-    told(capsys, "compare", *MAZES, "--until-solved", "--name", "short", "--processes", "1")
+    few = ("--iterations", "1", "--seeds", "1", "--processes", "1")
+    output(capsys, "compare", *MAZES, *few, "--until-solved", "--name", "short")
     assert "--until-solved" in refused(capsys, "show", "short", "--weights", "spread")
     assert "--until-solved" in refused(capsys, "report", "short", "--weights", "spread")
 
 
-def test_a_planned_comparison_is_judged_without_being_asked_again(here: Path, capsys: Capture) -> None:
-    out = told(capsys, "compare", *MAZES, "--weights", "spread", "--name", "wide", "--processes", "1")
-    assert "Share of weightings solved after 6 of 6 iterations" in out
-    assert evo.load_comparison("wide").weights == "spread" and "worth" in evo.load_comparison("wide").frame()
-    assert "one - classic = " in out
-
-
-def test_under_a_budget_the_axis_is_what_was_spent(here: Path, capsys: Capture) -> None:
-    options = (
-        "--seeds",
-        "1",
-        "--iterations",
-        "50",
-        "--max-answers",
-        "42",
-        "--weights",
-        "spread",
-        "--name",
-        "spent",
-        "--processes",
-        "1",
-    )
-    told(capsys, "compare", *MAZES[:-5], "--plain", *options)
-    shown = json.loads(told(capsys, "show", "spent", "--json"))
-    table = evo.load_comparison("spent").frame()
+def test_a_planned_comparison_is_judged_unasked_and_under_a_budget_over_what_was_spent(
+    here: Path, capsys: Capture
+) -> None:
+    options = ("--seeds", "1", "--iterations", "50", "--max-answers", "42", "--weights", "spread", "--processes", "1")
+    out = output(capsys, "compare", *MAZES[:-5], "--plain", *options, "--name", "spent")
+    assert "Share of weightings solved at the end of each run's budget" in out and "one - classic = " in out
+    shown = json.loads(output(capsys, "show", "spent", "--json"))
+    found = evo.load_comparison("spent")
+    table = found.frame()
+    assert found.weights == "spread" and "worth" in table
     of = [one for one in shown["preferences"]["curves"] if one["arm"] == "one" and one["metric"] == "worth"]
     assert shown["unit"] == "answers" and of[-1]["at"] == 42
     assert of[-1]["mean"] == pytest.approx(table[table.arm == "one"].worth.mean())

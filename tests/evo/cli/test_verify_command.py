@@ -11,6 +11,7 @@ from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAn
 from islands.store import Store
 
 SCORER = """
+isolated = False
 import random
 answer_format = "python"
 seed_answer = "X = 1.0\\n"
@@ -147,6 +148,7 @@ def test_repeats_of_one_case_may_be_luck():
 
 
 OBJECTIVES = """
+isolated = False
 seed_answer = "X = 1.0\\n"
 answer_format = "python"
 directions = {"mb": "min"}

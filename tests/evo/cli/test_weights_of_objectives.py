@@ -17,6 +17,7 @@ from islands.store import Store
 from problems.contract import BadAddress
 
 OWN = """
+isolated = False
 statement = "Write a number."
 seed_answer = "3"
 directions = {"cost": "min"}
@@ -78,30 +79,6 @@ def test_a_function_in_python_keeps_its_declared_weights_and_their_target(own):
     assert other.best_answer.fitness == other.best_answer.rewards["a"] and other.best_answer.target is None
 
 
-@pytest.mark.parametrize("name", ["run", "compare", "evaluate", "train"])
-@pytest.mark.parametrize(
-    ("weights", "says"),
-    [
-        ("gol=1", "has no objective 'gol'; it has completion, gold, diamond, safety; did you mean gold?"),
-        ("gold=-1", "'gold=-1' is not an objective with a number of at least 0"),
-        ("gold=nan", "'gold=nan' is not an objective"),
-        ("gold=0", "the weights sum to 0"),
-        ("gold", "'gold' is not an objective"),
-        ("gold=1,gold=2", "gold is named twice"),
-    ],
-)
-def test_bad_weights_are_one_line_and_nothing_is_stored(tmp_path, monkeypatch, capsys, name, weights, says):
-    monkeypatch.chdir(tmp_path)
-    rest = {
-        "run": ["maze:test/0"],
-        "compare": ["maze:test/0", "--arm", "base=embedded:base"],
-        "evaluate": ["maze:test/0"],
-        "train": ["grpo", "maze:train", "-o", "made"],
-    }
-    code, out, told = command(capsys, name, *rest[name], "--weights", weights)
-    assert code == 2 and says in told and len(told.strip().splitlines()) == 1 and not list(tmp_path.iterdir())
-
-
 def test_every_problem_must_have_the_objectives_that_are_named():
     both = ["maze:test/0", "maze:large/0"]
     assert [one.user_weights for one in problems_at(both, None, {"gold": 1})] == [{"gold": 1}] * 2
@@ -126,12 +103,12 @@ def test_settings_take_a_mapping_a_text_or_spread():
 
 def test_a_comparison_under_weights(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    arms = ("--arm", "base=embedded:base", "--arm", "vpo=embedded:vpo", "--baseline", "none", "--seeds", "1")
-    weights = ("--weights", "gold=3,diamond=1")
-    code, out, _ = command(capsys, "compare", "maze:test/0", *arms, "--iterations", "2", *weights, "--name", "two")
+    arms = ("--arm", "one=scripted:random-route", "--arm", "other=scripted:mutate", "--baseline", "none")
+    more = ("--weights", "gold=3,diamond=1", "--iterations", "2", "--seeds", "1", "--processes", "1", "--name", "two")
+    code, out, _ = command(capsys, "compare", "maze:test/0", *arms, *more)
     assert code == 0 and "; fitness: gold 3, diamond 1\n" in out
     with Store.open("sqlite:///evo.db", read_only=True) as store:
-        records = [record for run in ("two/base/s0", "two/vpo/s0") for record in store.problems(store.run(run).id)]
+        records = [record for run in ("two/one/s0", "two/other/s0") for record in store.problems(store.run(run).id)]
     assert [record.target for record in records] == [
         problems_at(["maze:test/0"], 1, {"gold": 3, "diamond": 1})[0].target
     ] * 2
@@ -139,7 +116,7 @@ def test_a_comparison_under_weights(tmp_path, monkeypatch, capsys):
 
 def test_an_evaluation_under_weights_and_its_rivals(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    asked = ("maze:test/0", "--policy", "embedded:vpo", "--answers-total", "6")
+    asked = ("maze:test/0", "--policy", "scripted:random-route", "--answers-total", "6")
     code, out, _ = command(capsys, "evaluate", *asked, "--weights", "gold=1", "-o", "gold.json")
     assert code == 0 and "fitness: gold 1\n" in out
     record = json.loads((tmp_path / "gold.json").read_text())

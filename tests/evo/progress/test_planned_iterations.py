@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from support.command_line import evo
 
 from evo.ui.pages import RunPages
@@ -37,8 +36,8 @@ def counted(capsys, name):
     return done, planned
 
 
-@pytest.mark.parametrize("iterations", [12, 130])
-def test_every_view_counts_to_what_the_directory_plans(here, capsys, iterations):
+def test_every_view_counts_to_what_the_directory_plans(here, capsys):
+    iterations = 101  # more than a search has by itself
     directory("d", iterations)
     assert evo(capsys, "run", "d", "--policy", "scripted:mutate", "--name", "q", "--plain")[0] == 0
     assert counted(capsys, "q") == (iterations, iterations)

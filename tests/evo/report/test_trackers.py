@@ -96,7 +96,7 @@ def test_a_comparison_has_its_arms_side_by_side(capsys):
 def test_E_w_best_and_the_value_to_be_lowered_are_there(capsys):
     evo.run(score=lambda answer: {"delay": len(answer) + 3.0, "vowels": sum(c in "aeiou" for c in answer)},
                   directions={"delay": "min"}, seed_answer="hello", policy="scripted:mutate", weights="spread",
-                  iterations=6, name="own", report_to="tensorboard", progress=False)  # fmt: skip
+                  isolated=False, iterations=6, name="own", report_to="tensorboard", progress=False)  # fmt: skip
     numbers, shown = read_events(), show(capsys, "own")
     assert numbers["E_w_best"][-1][1] == pytest.approx(shown["preferences"]["problems"][0]["worth"])
 
@@ -165,19 +165,14 @@ def test_without_the_library_nothing_starts(arguments, capsys, monkeypatch):
 
 
 def test_a_pipeline_reports_and_is_refused_without_the_library(capsys, monkeypatch):
-    settings = "problems: [maze:test/0], policy: 'scripted:random-route', iterations: 8, report_to: tensorboard"
+    settings = "problems: [maze:test/0], policy: 'scripted:random-route', iterations: 2, report_to: tensorboard"
     Path("p.yaml").write_text(f"stages:\n  find: {{search: {{{settings}}}}}\n")
     with monkeypatch.context() as without:
         without.setattr(libraries, "find_spec", lambda name: None)
         code, _, err = command(capsys, "pipeline", "p.yaml", "-o", "out")
         assert code == 2 and "tensorboard needs the package" in err and not Path("out").exists()
     assert command(capsys, "pipeline", "p.yaml", "-o", "out")[0] == 0
-    assert read_events()["iterations"][-1] == (8, 8)
-
-
-def test_an_unknown_tracker_is_refused(capsys):
-    code, _, err = command(capsys, "run", "maze:test/0", "--report-to", "tensorbord")
-    assert code == 2 and "tensorbord; did you mean tensorboard?" in err
+    assert read_events()["iterations"][-1] == (2, 2)
 
 
 def test_a_tracker_that_is_away_at_the_start_lets_nothing_start(capsys, monkeypatch):

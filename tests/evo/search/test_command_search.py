@@ -20,7 +20,9 @@ answer.write_text(answer.read_text() + "a")
 
 @pytest.fixture(autouse=True)
 def scorer(here: Path) -> None:
-    Path("scorer.py").write_text("seed_answer = 'b'\ntarget = 5\ndef score(answer):\n    return answer.count('a')\n")
+    Path("scorer.py").write_text(
+        "isolated = False\nseed_answer = 'b'\ntarget = 5\ndef score(answer):\n    return answer.count('a')\n"
+    )
 
 
 def summary(arguments: list[str], capsys: pytest.CaptureFixture[str], code: int = 0) -> dict:

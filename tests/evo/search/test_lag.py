@@ -88,8 +88,7 @@ def test_problems_do_not_wait_for_one_another(search_with, digits, slow_at, db):
         assert [i for i in own[: own.index(2)] if i > 2] == [3, 4, 5]  # a share of two, and two more
 
 
-@pytest.mark.parametrize("batch", [0, 4])
-@pytest.mark.parametrize("how", ["stop_after", "interrupt_after"])
+@pytest.mark.parametrize(("how", "batch"), [("stop_after", 0), ("interrupt_after", 4)])
 def test_a_search_that_was_cut_off_loses_nothing_and_scores_nothing_twice(
     search_with, digits, digits_policy, db, how, batch
 ):
@@ -113,13 +112,11 @@ def test_a_search_that_was_cut_off_loses_nothing_and_scores_nothing_twice(
             assert again.cells(island) == one.population.cells(island)
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-def test_a_budget_of_answers_is_kept_to_the_group(search_with, digits, digits_policy, db, parts):
-    for _ in range(parts):  # cut off and resumed in between
-        known = _ > 0
-        settings = {} if known else dict(iterations=40, parallel=4, lag=6, max_answers=60)
-        cut = {"interrupt_after": 7} if _ + 1 < parts else {}
-        launched = search_with([digits("a")], digits_policy(batch=0, jitter=0.01), db, resume=known, **cut, **settings)
+def test_a_budget_of_answers_is_kept_to_the_group(search_with, digits, digits_policy, db):
+    settings = dict(iterations=40, parallel=4, lag=6, max_answers=60)
+    search_with([digits("a")], digits_policy(batch=0, jitter=0.01), db, interrupt_after=7, **settings)
+    for cut in ({"interrupt_after": 7}, {}):  # cut off and resumed in between
+        launched = search_with([digits("a")], digits_policy(batch=0, jitter=0.01), db, resume=True, **cut)
     assert launched.reason == "budget of 60 answers"
     assert sorted(places(db)) == [("a", i) for i in range(30)]
 

@@ -1,17 +1,14 @@
 """Several policies in one search: equal budgets, turns, weights, and shares of fresh prompts."""
 
-import asyncio
-
 import pytest
 from support.searches import run_search
+from support.stored_rows import stored_groups
 
 from evo.config.run import RunConfig
 from evo.runs.resume import resume_run
 from evo.runs.start import start_run
 from evo.search import resources as shared
 from evo.search.operators import Operator, Operators
-from islands.groups import read_groups
-from islands.store import Store
 
 
 def test_turns_are_an_even_mixture_over_iterations_and_problems():
@@ -30,8 +27,7 @@ def config(**changes):
 def searched(settings, db, *, name="run", resume=False, stop_after=None):
     opening = resume_run(name, db=db) if resume else start_run(settings, db=db, name=name, command="test")
     run_search(opening, stop_after=stop_after)
-    with Store.open(db, read_only=True) as store:
-        return [one for _, one in read_groups(store, store.run(name).id)]
+    return stored_groups(db, name)
 
 
 def told(groups):
@@ -51,13 +47,12 @@ def test_operators_share_a_search_and_one_seed_gives_one_run_resumed_or_not(tmp_
 
 
 def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
-    parts = shared.Resources()
+    opened = []
+    parts = shared.Resources(lambda settings, problems: opened.append(settings.policy))
     settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4&fresh=0.5", rollouts=2)
-    problems = parts.problems(settings)
-    operators = parts.operators(settings, problems)
-    asyncio.run(parts.close())
+    operators = parts.operators(settings, parts.problems(settings))
     assert [(one.rollouts, one.answers) for one in operators] == [(2, 3), (6, 1), (2, 3)]
-    assert [one.policy.temperature for one in operators] == [1.0, 1.0, 1.4]
+    assert opened == ["embedded:vpo", "embedded:grpo", "embedded:vpo?temperature=1.4"]
     assert [one.prompt.fresh for one in operators] == ["auto", "auto", 0.5]
 
 

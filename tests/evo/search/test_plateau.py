@@ -8,13 +8,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.stored_rows import assert_same_run, stored_answers
+from support.stored_rows import assert_same_run, stored_answers, stored_groups
 
 from evo.cli import invoke
-from islands.groups import read_groups
-from islands.store import Store
 
 SCORER = """
+isolated = False
 seed_answer = ["aa", "bbb"]
 def score(answer):
     return float(min(len(answer), 3))
@@ -29,8 +28,7 @@ def scorer(here: Path) -> None:
 
 
 def groups(name: str) -> int:
-    with Store.open("sqlite:///evo.db", read_only=True) as store:
-        return sum(1 for _ in read_groups(store, store.run(name).id))
+    return len(stored_groups("sqlite:///evo.db", name))
 
 
 def test_patience_stops_a_problem_that_no_longer_improves(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from support.command_line import evo, refused
 from support.completion_server import hosted_server, scripted
+from support.stored_rows import stored_groups
 
 from evo.cli import invoke
-from islands.groups import read_groups
-from islands.store import Store
 
 SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--plain", "--iterations", "12"]
 RESUME = ["resume", "one", "--plain", "--iterations", "24"]
@@ -26,8 +25,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 def operators() -> Counter[tuple[int, str]]:
     """How many groups each (operator, version) wrote."""
-    with Store.open("sqlite:///evo.db", read_only=True) as store:
-        groups = [group for _, group in read_groups(store, store.run("one").id)]
+    groups = stored_groups("sqlite:///evo.db", "one")
     return Counter((group.operator, group.policy_version.split("@")[0]) for group in groups)
 
 
@@ -46,18 +44,15 @@ def test_other_options_of_the_same_model_keep_its_place(capsys) -> None:
         assert len(shown(capsys)["policy_changes"]) == 1
 
 
-@pytest.mark.parametrize(
-    ("policy", "said"),
-    [
+def test_a_wrong_policy_leaves_the_run_as_it_was(capsys) -> None:
+    assert invoke([*SEARCH, "--policy", "scripted:mutate"]) == 0
+    before = shown(capsys)
+    for policy, said in (
         ("openai:tiny@nowhere", "the run keeps its models, scripted:mutate"),
         ("scripted:mutate,scripted:echo", "only their options can change. Start a new run with"),
         ("scripted:mutate?temperature=hot", "temperature"),
-    ],
-)
-def test_a_wrong_policy_leaves_the_run_as_it_was(policy: str, said: str, capsys) -> None:
-    assert invoke([*SEARCH, "--policy", "scripted:mutate"]) == 0
-    before = shown(capsys)
-    assert said in refused(capsys, *RESUME, "--policy", policy)
+    ):
+        assert said in refused(capsys, *RESUME, "--policy", policy)
     assert shown(capsys) == before
 
 

@@ -79,7 +79,8 @@ def test_an_accepted_change_is_on_record_and_keeps_the_old_scores(search_with, d
 
 
 def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
-    scorer = "seed_answer = 'ab'\ndef score(answer):\n    return {'length': min(1.0, len(answer) / 400) * FACTOR}\n"
+    score = "def score(answer):\n    return {'length': min(1.0, len(answer) / 400) * FACTOR}\n"
+    scorer = f"isolated = False\nseed_answer = 'ab'\n{score}"
     (here / "length.py").write_text(scorer.replace("FACTOR", "0.1"))
     searched = ["run", "length.py", "--policy", "scripted:mutate", "--iterations", "6", "--name", "r", "--json"]
     first = json.loads(evo(capsys, *searched)[1])["problems"][0]["best"]
@@ -100,7 +101,7 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
 
 def test_a_planned_run_of_a_comparison_takes_no_other_scorer_than_its_others(here, capsys):
     file = here / "goal.py"
-    file.write_text("seed_answer = '5'\ndef score(answer):\n    return -abs(float(answer) - 3)\n")
+    file.write_text("isolated = False\nseed_answer = '5'\ndef score(answer):\n    return -abs(float(answer) - 3)\n")
     arms = ("--arm", "a=scripted:mutate", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1")
     assert evo(capsys, "compare", "goal.py", *arms, "--iterations", "3", "--name", "c", "--processes", "1")[0] == 0
     assert evo(capsys, "runs", "delete", "c/b/s0", "--yes")[0] == 0

@@ -6,14 +6,13 @@ import time
 import numpy as np
 import pytest
 from sqlalchemy import text
-from support.stored_rows import stored_answers
+from support.stored_rows import stored_answers, stored_groups
 
 from evo.errors import BadInput, SearchFailed, UnusableScorer
 from evo.runs.resume import plan_resume
 from evo.search.stop import StopReason
 from evo.testing import PolicyContract, ProblemContract
 from islands.errors import DatabaseUnavailable
-from islands.groups import read_groups
 from islands.store import Store
 from vpo.policies.contract import PolicyUnavailable
 
@@ -244,8 +243,7 @@ def test_a_long_statement_is_stored_once(search_with, digits, digits_policy, tmp
         search_with([Long("a")], digits_policy(), f"sqlite:///{file}", iterations=int(file.stem))
     few, many = (file.stat().st_size for file in files)
     assert many - few < 20 * 10_000
-    with Store.open(f"sqlite:///{files[1]}", read_only=True) as store:
-        assert all(task in group.prompt.user for _, group in read_groups(store, store.run("run").id))
+    assert all(task in group.prompt.user for group in stored_groups(f"sqlite:///{files[1]}", "run"))
 
 
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
@@ -274,23 +272,18 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
     assert launched.status.groups == 20 and "in_flight" not in summary()
 
 
-@pytest.mark.parametrize(
-    ("budget", "message"),
-    [
+def test_a_budget_below_what_is_spent_is_refused_and_changes_nothing(search_with, digits, digits_policy, db):
+    search_with([digits("a")], digits_policy(), db, iterations=10)
+    with Store.open(db, read_only=True) as store:
+        before = store.run("run")
+    for budget, message in (
         ({"iterations": 7}, "already spent 10 iterations per problem; --iterations 7 is less"),
         ({"max_answers": 19}, "already spent 20 answers; --max-answers 19 is less"),
         ({"max_total_tokens": 1}, "--max-total-tokens 1 is less"),
         ({"max_seconds": 1e-6}, "--max-seconds 1e-06 is less"),
-    ],
-)
-def test_a_budget_below_what_is_spent_is_refused_and_changes_nothing(
-    search_with, digits, digits_policy, db, budget, message
-):
-    search_with([digits("a")], digits_policy(), db, iterations=10)
-    with Store.open(db, read_only=True) as store:
-        before = store.run("run")
-    with pytest.raises(BadInput, match=message):
-        plan_resume("run", db, budget)
+    ):
+        with pytest.raises(BadInput, match=message):
+            plan_resume("run", db, budget)
     with Store.open(db, read_only=True) as store:
         after = store.run("run")
     assert (after.config, after.summary, after.status) == (before.config, before.summary, before.status)

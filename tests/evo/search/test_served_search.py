@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from support.command_line import refused
 from support.completion_server import completion_server
+from support.stored_rows import stored_groups
 
 from evo.cli import invoke
-from islands.groups import read_groups
-from islands.store import Store
 
 SECRET = "sk-very-secret-key-12345"
 
@@ -54,9 +53,7 @@ def test_tokens_and_cost_are_counted_stored_and_carried_over_a_resume(engine: st
         assert again["groups"] == 10 and again["tokens"] > first["tokens"] and again["cost"] > first["cost"]
         assert again["cost"] == pytest.approx((again["prompt_tokens"] + 3 * again["tokens"]) / 1e6, abs=2e-6)
         assert again["prompt_tokens"] >= first["prompt_tokens"] + 4 * first["prompt_tokens"] / 6 * 0.5
-    with Store.open("sqlite:///evo.db", read_only=True) as store:
-        groups = [group for _, group in read_groups(store, store.run("one").id)]
-    rollouts = [one.rollout for group in groups for one in group.rollouts]
+    rollouts = [one.rollout for group in stored_groups("sqlite:///evo.db", "one") for one in group.rollouts]
     assert all(bool(len(one.token_ids)) is (engine == "vllm") for one in rollouts)
     assert invoke(["export", "one", "-o", "traces.jsonl"]) == 0
     assert len((tmp_path / "traces.jsonl").read_text().splitlines()) == 10

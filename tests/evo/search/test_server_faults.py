@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 from support.completion_server import FAULTS, CompletionServer, hosted_server, mixed, quota, scripted
+from support.stored_rows import stored_groups
 
 from evo.cli import invoke
-from islands.groups import read_groups
-from islands.store import Store
 from problems.types import ScoredGroup
 
 SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--max-new-tokens", "400"]
@@ -38,8 +37,7 @@ def summary(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def groups() -> list[ScoredGroup]:
-    with Store.open("sqlite:///evo.db", read_only=True) as store:
-        return [group for _, group in read_groups(store, store.run("one").id)]
+    return stored_groups("sqlite:///evo.db", "one")
 
 
 def assert_books(server: CompletionServer, shown: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from islands.store import Store
 from vpo.policies.tunable import Tunable
 
 SCORER = """
+isolated = False
 answer_format = "python"
 seed_answer = "X, N = 2.0, 3  # at 9\\n"
 def score(answer):
@@ -42,16 +43,28 @@ def test_a_resumed_run_makes_the_same_answers_and_finds_the_numbers(here):
     pytest.importorskip("cma")
     Path("near.py").write_text(SCORER)
     tuned = ["run", "near.py", "--policy", "scripted:tuned", "--answers", "1", "--rollouts", "2", "--plain"]
-    assert invoke([*tuned, "--iterations", "60", "--name", "whole"]) == 0
+    assert invoke([*tuned, "--iterations", "40", "--name", "whole"]) == 0
     assert invoke([*tuned, "--iterations", "13", "--name", "parts"]) == 0  # within a generation of four iterations
-    assert invoke(["resume", "parts", "--iterations", "60", "--plain"]) == 0
+    assert invoke(["resume", "parts", "--iterations", "40", "--plain"]) == 0
     assert answers("whole") == answers("parts") and answers("whole")[0] > -0.05
 
 
 def test_it_is_a_baseline_and_refuses_what_it_cannot_tune(here, capsys, monkeypatch):
     pytest.importorskip("cma")
     Path("near.py").write_text(SCORER)
-    compared = ["compare", "--baseline", "tuned-start", "--iterations", "4", "--seeds", "1", "--plain", "near.py"]
+    compared = [
+        "compare",
+        "--baseline",
+        "tuned-start",
+        "--iterations",
+        "4",
+        "--seeds",
+        "1",
+        "--processes",
+        "1",
+        "--plain",
+        "near.py",
+    ]
     assert invoke([*compared, "--arm", "m=scripted:mutate,answers=3", "--name", "c"]) == 0
     with Store.open("sqlite:///evo.db") as store:
         config = store.run("c/tuned-start/s0").config

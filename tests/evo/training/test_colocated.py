@@ -11,6 +11,7 @@ import pytest
 import torch
 from support.command_line import refused
 from support.searches import run_search
+from support.stored_rows import stored_groups
 from support.training_runs import SMALL_POLICY
 
 from evo.cli import invoke
@@ -18,7 +19,6 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.resume import resume_run
 from evo.runs.start import start_run
-from islands.groups import read_groups
 from islands.store import Store
 from islands.training import training_steps
 from problems.contract import Score
@@ -62,9 +62,8 @@ def run(db, settings=None, *, name="run", resume=False, stop_after=None, change=
     return run_search(opening, stop_after=stop_after, change=change, at_end=keep, seconds=120)
 
 
-def groups_of(db, name="run"):
-    with Store.open(db, read_only=True) as store:
-        return [group for _, group in read_groups(store, store.run(name).id)]
+def groups_of(db):
+    return stored_groups(db, "run")
 
 
 def steps_of(db, name="run"):

@@ -121,7 +121,7 @@ def test_archives_of_a_run_are_where_parents_come_from(db, tmp_path):
     assert invoke([*given, "--db", db, "--plain", "-o", str(tmp_path / "other")]) == 2
 
 
-@pytest.mark.parametrize("method", ["pass_at_k", "vpo_pass_at_k", "vpo", "grpo"])
+@pytest.mark.parametrize("method", ["pass_at_k", "vpo_pass_at_k", "vpo"])
 def test_solving_is_rewarded_from_a_stored_search(db, tmp_path, method):
     """Goals are what the search ended with, so that answers to what it held at some earlier moment reach them."""
     out = tmp_path / method

@@ -12,6 +12,7 @@ import pytest
 import torch
 from sqlalchemy import text
 from support.command_line import refused
+from support.stored_rows import stored_groups
 from support.training_runs import SMALL_POLICY, read_metrics, trained, weights
 
 from evo.cli import invoke
@@ -21,7 +22,6 @@ from evo.errors import BadInput
 from evo.training.setup import begin_training as begin
 from evo.training.setup import resume_training as resume
 from evo.training.stored import FOREIGN, SILENT, TOO_LONG, StoredGroups, open_stored, unusable
-from islands.groups import read_groups
 from islands.store import Store
 
 SEARCH = ["--policy", SMALL_POLICY, "--rollouts", "4", "--iterations", "4", "--name", "a", "--plain"]
@@ -65,11 +65,6 @@ def same(one, other):
 def execute(db, statement):
     with Store.open(db) as store, store.begin() as tx:
         tx.connection.execute(text(statement))
-
-
-def groups_of(db, run="a"):
-    with Store.open(db, read_only=True) as store:
-        return [group for _, group in read_groups(store, store.run(run).id)]
 
 
 def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
@@ -233,7 +228,7 @@ def test_rollouts_without_log_probabilities_are_left_out_with_their_group(db, tm
 
 def test_a_group_that_the_policy_cannot_have_written_is_unusable(db, tmp_path):
     training = begin(settings(db), str(tmp_path / "out"), "")
-    policy, group = training.policy, groups_of(db)[0]
+    policy, group = training.policy, stored_groups(db, "a")[0]
 
     def with_first(**changes):
         first = replace(group.rollouts[0], rollout=replace(group.rollouts[0].rollout, **changes))

@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import load_file
 from support.child_processes import begin as begin_child
 from support.child_processes import wait_until
-from support.command_line import refused
 from support.training_runs import SMALL_POLICY, read_metrics, trained, weights
 
 from evo.cli import invoke
@@ -199,38 +198,6 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
     trained(begin(settings(problems=["maze:train/0-1"], steps=15, rollouts=12, **slow), str(tmp_path), ""))
     best = [line["best_of_rollout"] for line in read_metrics(tmp_path, "step")]
     assert sum(best[-3:]) > sum(best[:3]) + 0.15
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["vpo", "maze:train"], "-o DIR"),
-        (["maze:train", "-o", "x"], "no method 'maze:train'"),
-        (["vpo", "-o", "x"], "no problem named"),
-        (["grpo", "maze:train", "--answers", "3", "-o", "x"], "grpo learns from single answers"),
-        (["vpo", "maze:train", "--rollouts", "1", "-o", "x"], "nothing to compare"),
-        (["vpo", "maze:train", "--policy", f"{SMALL_POLICY}?temperature=0", "-o", "x"], "at temperature 0"),
-        (["vpo", "maze:train", "--policy", f"{SMALL_POLICY}?top_p=0.9", "-o", "x"], "at top-p 0.9 the log-prob"),
-        (["vpo", "maze:train", "--policy", "embedded:base,embedded:vpo", "-o", "x"], "trains one policy, not"),
-        (["vpo", "--from-traces", "r", "--policy", "embedded:base?fresh=1", "-o", "x"], "leave out ?fresh="),
-        (["pass_at_k", "maze:train", "-o", "x"], "use it with reward solve"),
-        (["gdpo", "maze:train", "--reward", "solve", "-o", "x"], "gdpo has no goals to reach"),
-        (["vpo", "maze:train", "--reward", "solve", "-o", "x"], "--parents-from archive:RUN"),
-        (["vpo", "maze:train", "--reward", "search-value", "-o", "x"], "'search-value' is not one of 'value', 'solve'"),
-        (["dpo", "--from-traces", "r", "-o", "x"], "no method 'dpo'"),
-        (["vpo", "maze:train", "--answers", "9", "-o", "x"], "1 to 5 answers"),
-        (["vpo", "maze:train/0-3", "--evaluate", "maze:train/3", "-o", "x"], "would be trained on and evaluated on"),
-        (["vpo", "maze:train", "--policy", "scripted:random-route", "-o", "x"], "has no weights here to train"),
-        (["--resume", "nowhere"], "holds no training run"),
-        (["--resume", "nowhere", "--lr", "1"], "cannot change"),
-        (["vpo", "maze:train", "--config", "nowhere.yaml", "-o", "x"], "nowhere.yaml"),
-        (["vpo", "maze:train", "--schedule", "sideways", "-o", "x"], "sideways"),
-        (["vpo", "maze:train", "--dtype", "bfloat16", "-o", "x"], "dtype is for LoRA"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, here, capsys, arguments, message):
-    assert message in refused(capsys, "train", *arguments)
-    assert not (tmp_path / "x").exists()
 
 
 def test_a_directory_that_holds_something_is_not_overwritten(tmp_path):
