@@ -61,7 +61,7 @@ def read_valid(store: Store, searches: Iterable[tuple[int, RunRecord, int]]) -> 
     ]
 
 
-def front_of(problem: ProblemRecord, valid: Sequence[FrontAnswer], most: int = _MOST) -> AnswerFront | None:
+def front_of(problem: ProblemRecord, valid: Sequence[FrontAnswer]) -> AnswerFront | None:
     """The front of all valid answers; None for a problem of one objective."""
     if len(problem.objectives) < 2:
         return None
@@ -73,7 +73,7 @@ def front_of(problem: ProblemRecord, valid: Sequence[FrontAnswer], most: int = _
         of_arm.setdefault(arm, []).extend(_undominated(found))
     kept, left_out = list[FrontAnswer](), 0
     for found in map(_undominated, of_arm.values()):
-        few = _best_under_some(found, most // len(of_arm))
+        few = _best_under_some(found, _MOST // len(of_arm))
         kept += few
         left_out += len(found) - len(few)
     owns = {_own_weights(problem, one.run) for one in valid}

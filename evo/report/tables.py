@@ -71,12 +71,11 @@ HINTS: Mapping[str, str] = {
 }
 
 
-def make_table(name: str, caption: str, rows: Sequence[TableRow], titles: Sequence[str] = ()) -> Table | None:
-    """A table of rows that all have the same titles, without the columns that hold no value; None without a row.
-    titles: those to show, by default all"""
+def make_table(name: str, caption: str, rows: Sequence[TableRow]) -> Table | None:
+    """A table of rows that all have the same titles, without the columns that hold no value; None without a row."""
     if not rows:
         return None
-    kept = [title for title in titles or rows[0] if any(row[title].text != NONE for row in rows)]
+    kept = [title for title in rows[0] if any(row[title].text != NONE for row in rows)]
     hints = {title: HINTS.get(title, HINTS[_MEAN_BEST] if rows[0][title].measure else "") for title in kept}
     columns = [TableColumn(title, hints[title], any(row[title].number for row in rows)) for title in kept]
     return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
