@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("evo.cli.verify", "Score the best answer again, beside a tuned seed and plain samples."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "check": ("evo.cli.check", "Check a scorer before a search: repeats, objectives, cheats."),
-    "export": ("evo.cli.export", "Write a run's iterations as training traces."),
+    "export": ("evo.cli.runs", "Write a run's iterations as training traces."),
     "report": ("evo.cli.show", "Write a run or a comparison as one HTML page, with its plots."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
     "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
