@@ -46,8 +46,8 @@ from evo.progress.snapshot import (
     TrainingCurve,
 )
 from evo.search.defaults import planned_iterations
-from evo.stats import Verdict, mean_interval
-from evo.stats.intervals import Interval
+from evo.stats.differences import Verdict
+from evo.stats.intervals import Interval, mean_interval
 from islands.browse import candidate, first_prompt
 from islands.groups import CandidateReader, children
 from islands.lock import LOST

@@ -20,7 +20,7 @@ from evo.progress.model import Progress
 from evo.progress.snapshot import ArmSnapshot, Snapshot
 from evo.search.defaults import planned_iterations
 from evo.search.status import format_time
-from evo.stats import Difference, write_difference
+from evo.stats.differences import Difference, write_difference
 from evo.stats.intervals import Interval
 from evo.values import digits_of, scored_value, write_number, write_signed, write_value, write_values
 from islands.runs import RunOverview, SearchOverview

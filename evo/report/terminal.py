@@ -25,7 +25,7 @@ from evo.report.tables import (
     preferences_table,
     set_table,
 )
-from evo.stats import detectable
+from evo.stats.differences import detectable
 from evo.stats.intervals import Interval
 from problems.address import name_few
 
