@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("evo.cli.runs", "Write a run's iterations as training traces."),
     "report": ("evo.cli.show", "Write a run or a comparison as one HTML page, with its plots."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
-    "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
+    "compare": ("evo.cli.run", "Compare policies as searchers: solve rates under one budget, with a verdict."),
     "train": ("evo.cli.train", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
     "pipeline": ("evo.cli.pipeline", "Train, evaluate, search, compare and report by one file."),
     "doctor": ("evo.cli.doctor", "Check this machine: sandbox, database, GPUs, a policy."),

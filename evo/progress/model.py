@@ -45,7 +45,7 @@ from evo.progress.snapshot import (
     Snapshot,
     TrainingCurve,
 )
-from evo.search.defaults import planned_iterations
+from evo.search.resources import planned_iterations
 from evo.stats.differences import Verdict
 from evo.stats.intervals import Interval, mean_interval
 from islands.browse import candidate, first_prompt

@@ -18,7 +18,7 @@ from evo.comparison.summary import ArmSummary, Curve, Summary
 from evo.evaluation.preferences import is_share
 from evo.progress.model import Progress
 from evo.progress.snapshot import ArmSnapshot, Snapshot
-from evo.search.defaults import planned_iterations
+from evo.search.resources import planned_iterations
 from evo.search.status import format_time
 from evo.stats.differences import Difference, write_difference
 from evo.stats.intervals import Interval
