@@ -89,6 +89,15 @@ def ancestors(store: Store, candidate: int, most: int = 1 << 31) -> list[Candida
     return read_summaries(store, query.order_by(line.c.depth))
 
 
+def offspring(store: Store, problem: int, candidate: int, most: int) -> list[CandidateSummary]:
+    """The fittest valid answers that were made from a candidate of a problem (its row's id)."""
+    c, g = Candidates.c, PromptGroups.c
+    asked = select(g.sequence).where(g.problem_id == problem, g.parent_id == candidate)  # its rows are narrow
+    query = summaries("id", "fitness", "values").where(c.problem_id == problem, c.sequence.in_(asked))
+    query = query.where(c.parent_id == candidate, c.error.is_(None)).order_by(c.fitness.desc(), c.id)
+    return read_summaries(store, query.limit(most))
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where an answer was given first: the prompt, and the whole text of the rollout with the answer's place in it,

@@ -136,11 +136,8 @@ def _derive(
     for rows in _batches(connection, query.order_by(c.sequence, c.id)):
         asked = asked or order_weights(record.objectives, weights, record.name)
         for id, sequence, group, rewards, before, error in rows:
-            fitness = weighted_mean(rewards, asked)
-            if math.isclose(fitness, before, rel_tol=_SAME):
-                fitness = before
-            else:
-                same = False
+            fitness = fitness_under(asked, rewards, before)
+            same &= fitness == before
             its_own &= own is not None and math.isclose(weighted_mean(rewards, own), before, rel_tol=1e-9)
             derived.judged[id] = _Judged(fitness, error)
             if error is None and (best is None or fitness > best[1]):
@@ -173,6 +170,12 @@ def _derive(
         metrics = weigh_objectives(record.objectives, record.metrics, asked)
         values["metrics"] = json.dumps(list(map(asdict, metrics)))
     derived.problems[record.id], derived.targets[record.id] = values, target
+
+
+def fitness_under(weights: Sequence[float], rewards: Sequence[float], stored: float) -> float:
+    """The fitness of an answer under ordered weights (d,) with sum 1; exactly the stored one if it is the same mean."""
+    fitness = weighted_mean(rewards, weights)
+    return stored if math.isclose(fitness, stored, rel_tol=_SAME) else fitness
 
 
 def _own_weights(objectives: Sequence[Objective]) -> tuple[float, ...] | None:

@@ -61,7 +61,8 @@ class Screen(Display):
 
     def begin(self, db: str, name: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # the screen broke: the search goes on
-            print(json.dumps([db, name, self._against]), file=self._orders, flush=True)
+            self._orders.write(json.dumps([db, name, self._against]) + "\n")
+            self._orders.flush()
 
     def _stop_with_child(self, _: int) -> None:
         """After Ctrl-Z on the screen: the shell waits for this process."""

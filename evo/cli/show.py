@@ -36,8 +36,7 @@ from evo.progress.answer import (
     best_known_of,
     choose_held_out,
     describe_best_known,
-    find_candidate,
-    read_answers,
+    read_candidate,
     score_held_out,
     verify_best,
 )
@@ -71,7 +70,7 @@ _FAILED_SHOWN = 10
 @click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
-@click.option("--details", is_flag=True, help="Of a comparison, print also every difference of two arms.")
+@click.option("--details", is_flag=True, help="Print also every difference of two arms, for a comparison.")
 @weights_option
 @json_option
 def show_command(
@@ -302,9 +301,8 @@ def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: S
 
 
 def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -> None:
-    run, detail = find_candidate(store, name, candidate_id)
+    run, detail, answer = read_candidate(store, name, candidate_id, lineage=_LINEAGE_READ)
     candidate, problem = detail.candidate, detail.problem
-    answer = read_answers(store, {candidate_id: problem}, lineage=_LINEAGE_READ)[candidate_id]
     if as_json:
         shown = {
             **best_as_dict(problem, candidate),

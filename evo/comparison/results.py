@@ -271,6 +271,19 @@ class Standings:
     gap: Floats
     timed: Bools
 
+    @property
+    def differing(self) -> Bools:
+        """(P,) problems that some arms have solved under more seeds than others; without a target, those whose best
+        values differ."""
+        shares = np.where(np.isnan(self.solved), self.best, self.solved)
+        spread = np.fmax.reduce(shares) - np.fmin.reduce(shares)  # NaN, so False, where no arm has one
+        return np.asarray(spread > TIE_TOLERANCE * np.fmax.reduce(abs(shares)))
+
+    @property
+    def unsolved(self) -> Bools:
+        """(P,) problems with a target that no arm has solved under every seed."""
+        return np.asarray(np.fmax.reduce(self.solved) < 1.0)
+
     def counts(self, arm: int) -> tuple[int, int, int]:
         """Problems that the arm has won, lost and is level on."""
         sign = self.sign[arm]

@@ -110,12 +110,16 @@ class StoredAnswer:
         return "" if self.origin.chain.strip() == self.candidate.text.strip() else self.origin.chain
 
 
-def find_candidate(store: Store, name: str, candidate_id: int) -> tuple[RunRecord, CandidateDetail]:
-    """A candidate of the run, or of the comparison, of that name. Raises UnknownRun."""
+def read_candidate(
+    store: Store, name: str, candidate_id: int, *, lineage: int, room: int = SHOWN_CHARS
+) -> tuple[RunRecord, CandidateDetail, StoredAnswer]:
+    """A candidate of the run, or of the comparison, of that name. lineage, room: as for read_answers. Raises
+    UnknownRun."""
     found, runs = candidate(store, candidate_id), runs_named(store, name)
     for run in runs:
         if found is not None and run.id == found.problem.run_id:
-            return run, found
+            answers = read_answers(store, {candidate_id: found.problem}, lineage=lineage, room=room)
+            return run, found, answers[candidate_id]
     known = [str(held.id) for _, held in best_of(store, runs[0].id) if held is not None]
     hint = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
     raise UnknownRun(f"{name} has no candidate {candidate_id}{hint}")

@@ -44,6 +44,7 @@ from evo.progress.snapshot import (
     ImprovementLine,
     Snapshot,
     TrainingCurve,
+    Weighted,
 )
 from evo.search.resources import planned_iterations
 from evo.stats.differences import Verdict
@@ -51,6 +52,7 @@ from evo.stats.intervals import Interval, mean_interval
 from islands.browse import candidate, first_prompt
 from islands.groups import CandidateReader, children
 from islands.lock import LOST
+from islands.reweigh import fitness_under
 from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
@@ -67,8 +69,9 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, training_steps
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
+from problems.contract import BadAddress
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
-from problems.weights import SPREAD
+from problems.weights import SPREAD, order_weights
 from vpo.metrics import diversity
 from vpo.scalarize import Floats
 
@@ -217,6 +220,7 @@ class Progress:
         self.store, self.name, self.against, self.live = store, name, against, live
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
         self._selected: tuple[int, str | None] = (0, None)
+        self._weights: Mapping[str, float] = {}
         self._begin()
 
     @classmethod
@@ -669,10 +673,10 @@ class Progress:
 
     # The snapshot of a viewer
 
-    def select(self, problem: int, arm: str | None = None) -> None:
+    def select(self, problem: int, arm: str | None = None, weights: Mapping[str, float] | None = None) -> None:
         """Set the viewer's choice, by the problem's place among those that count: if an arm is chosen, a snapshot has
-        its best answer in full."""
-        self._selected = (problem, arm)
+        its best answer in full. weights: by objective, under which it has the best answer too"""
+        self._selected, self._weights = (problem, arm), weights or {}
 
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
         """The values of a screen, of what was read. statistics: with curves, summary and verdict, which load their
@@ -694,14 +698,39 @@ class Progress:
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
     def snapshot_with_best(self) -> Snapshot:
-        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one."""
+        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one. With
+        weights also the best answer under them."""
         snapshot = self.snapshot()
         problem = min(self._selected[0], len(snapshot.problems) - 1)
         if 0 < len(snapshot.problems) <= FEW_PROBLEMS and snapshot.detail is None:
             found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
             ahead = max(found, key=found.__getitem__, default=0)
             snapshot = replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
+        if self._weights and snapshot.detail is not None:
+            snapshot = replace(snapshot, weighted=self._weigh(problem, self._selected[1]))
         return snapshot
+
+    def _weigh(self, problem: int, name: str | None) -> Weighted:
+        """The arm's best answer under the weights, or that of any arm: as in islands.reweigh, of equals the first."""
+        record, names = self.comparison.problems[problem], [arm.name for arm in self.comparison.arms]
+        try:
+            weights = order_weights(record.objectives, self._weights, record.name)
+        except BadAddress as error:
+            return Weighted(self._weights, fault=str(error))
+
+        def rank(one: FrontAnswer) -> tuple[float, int]:
+            return fitness_under(weights, one.stored.rewards, one.stored.fitness), -one.run.id
+
+        def choose() -> FrontAnswer | None:
+            valid = [one for one in self.read_valid(problem) if name in (None, names[one.arm])]
+            return max(valid, key=rank, default=None)
+
+        best = self._keep(f"weighted {problem} {name} {weights}", choose)
+        if best is None:
+            return Weighted(self._weights, fault="no valid answer yet")
+        of_run = self.store.problems(best.run.id)[self._rows[problem]]
+        read = partial(self._detail, names[best.arm], problem, best.run, of_run, best.stored.id)
+        return Weighted(self._weights, self._keep("weighted", read, best.stored.id))
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)

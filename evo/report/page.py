@@ -66,11 +66,12 @@ _KINDS = (
 """Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
-def build_page(progress: Progress, *, held_out: bool = False) -> SimpleNamespace:
+def build_page(progress: Progress, *, held_out: bool = False, base: str = "") -> SimpleNamespace:
     """The values of the template page.html.jinja, of what `progress` has read; None or empty if there is nothing to
     show.
 
-    held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them"""
+    held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them; base: the address
+        of the page, if candidates have pages below it"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
     begun, runs = summary is not None, comparison.runs
     tested = held_out and len(runs) == 1
@@ -88,6 +89,7 @@ def build_page(progress: Progress, *, held_out: bool = False) -> SimpleNamespace
     reweighed = progress.store.reweighed
     return SimpleNamespace(
         title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
+        base=base,
         snapshot=snapshot,
         summary=summary,
         state=describe_state(comparison),
@@ -196,11 +198,11 @@ def render(template: str, **values: Any) -> str:
 
 
 @cache
-def content_policy(live_script: str = "") -> str:
-    """Of a page that asks for nothing, and runs its own script alone. live_script: one that runs too, and asks the
-    page's own server"""
-    own = f"style-src '{_digest(_style())}'; script-src '{_digest(_script())}'"
-    own += f" '{_digest(live_script)}'; connect-src 'self'" if live_script else ""
+def content_policy(*scripts: str, live: bool = False) -> str:
+    """Of a page that asks for nothing, and runs its own script alone. scripts: those that run too; live: whether they
+    ask the page's own server"""
+    allowed = " ".join(f"'{_digest(script)}'" for script in (_script(), *scripts))
+    own = f"style-src '{_digest(_style())}'; script-src {allowed}" + ("; connect-src 'self'" if live else "")
     return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
 
 

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,8 +36,11 @@ from evo.tui.child import WatchedSearch
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
-from evo.tui.problems import ProblemTable, legend
+from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, legend
 from islands.errors import DatabaseUnavailable
+from islands.types import ProblemRecord
+from problems.contract import BadAddress
+from problems.weights import order_weights, parse_weights, weights_argument, write_weights
 
 POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 5.0
 POLL_SHARE = 0.02
@@ -77,6 +80,37 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll():
             yield Static(text)
         yield Footer()
+
+
+class WeightsScreen(ModalScreen[dict[str, float] | None]):
+    """Asks for weights of the problem's objectives in one line: the weights, {} for an empty line, None for escape."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
+    CSS = """WeightsScreen { align: center middle }
+        WeightsScreen Vertical { width: 90%; max-width: 100; height: auto; background: $panel; padding: 0 1 }"""
+
+    def __init__(self, problem: ProblemRecord, weights: Mapping[str, float]) -> None:
+        super().__init__()
+        self._problem, self._weights = problem, weights
+
+    def compose(self) -> ComposeResult:
+        names = self._problem.objectives
+        with Vertical():
+            yield Static(Text(clean(f"weights of {', '.join(names)}; empty: the problem's own")))
+            yield Input(weights_argument(self._weights), placeholder=clean(weights_argument(dict.fromkeys(names, 1.0))))
+
+    @on(Input.Submitted)
+    def _read(self, event: Input.Submitted) -> None:
+        try:
+            weights = parse_weights(event.value) if event.value.strip() else {}
+            if isinstance(weights, str):
+                raise BadAddress(f"{weights} is for a search; name objectives here")
+            if weights:
+                order_weights(self._problem.objectives, weights, self._problem.name)
+            self.dismiss(weights)
+        except BadAddress as error:
+            fault = str(error).removeprefix(f"--weights {event.value}: ")
+            self.query_one(Static).update(Text(clean(fault), STRONG))
 
 
 class AnswerScreen(Screen[None]):
@@ -121,10 +155,16 @@ class ScreenApp(App[int]):
                 tooltip="from the problems to the panels and back"),
         Binding("slash", "search", "Search", priority=True,
             key_display="/", tooltip="problems by a part of their name, as maze:hard; enter keeps, escape cancels"),
+        Binding("u", "filter('unsolved')", "Unsolved", tooltip="only problems that no arm has solved"),
+        Binding("d", "filter('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
+        Binding("w", "weigh", "Weights", show=False,
+                tooltip="the best answer under other weights next to the best, as gold=3,diamond=1; empty goes back"),
+        Binding("o", "next_order", "Order", tooltip="by number, name, who won, or an arm; a click on a title too"),
+        Binding("O", "reverse", show=False, tooltip="reverse the order"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the answer that is open, else the standings"),
         Binding("t", "change_theme", "Theme", show=False, tooltip="another theme; EVO_THEME chooses the first one"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
-        Binding("escape", "step_back", show=False, tooltip="leave the answer; else show all problems"),
+        Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
         Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell, until fg"),
         Binding("j", "move(1)", show=False),
         Binding("k", "move(-1)", show=False),
@@ -145,7 +185,7 @@ class ScreenApp(App[int]):
         self.failure: Exception | None = None
         self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
         self._loading, self._stopping = loading, 0
-        self._part, self._problem, self._arm = "", 0, 0
+        self._choice, self._problem, self._arm, self._weights = TableChoice(), 0, 0, dict[str, float]()
         self._table, self._rows, self._cells = ProblemTable(), list[int](), dict[tuple[int, int], Any]()
         self._again = threading.Event()
         self._leaving = False
@@ -225,7 +265,7 @@ class ScreenApp(App[int]):
     def _poll(self, progress: Progress) -> Snapshot:
         known = self.snapshot
         arm = known.arms[min(self._arm, len(known.arms) - 1)].name if known is not None and self._shows_answer else None
-        progress.select(self._problem, arm)
+        progress.select(self._problem, arm, self._weights)
         progress.refresh()
         return progress.snapshot_with_best()
 
@@ -315,7 +355,7 @@ class ScreenApp(App[int]):
     def _show_table(self, snapshot: Snapshot) -> None:
         table = self._base.query_one(DataTable)
         width = (table.size.width or self.size.width - 2) - 1
-        rows = self._table.rows(snapshot, self._part)
+        rows = self._table.rows(snapshot, self._choice)
         titles = self._table.columns(snapshot, width, self.palette) if rows else [Text("problem")]
         named = [title.plain for title in titles]
         if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:
@@ -334,8 +374,9 @@ class ScreenApp(App[int]):
                 if self._cells.setdefault((at, column), shown) != shown:
                     self._cells[at, column] = shown
                     table.update_cell_at(Coordinate(at, column), cell, update_width=True)
-        found = f"{len(rows):,} of {len(snapshot.problems):,} · /{clean(self._part)}" if self._part else ""
-        about = Text("problems ", STRONG).append(f"{found}  ", self.palette.warn)
+        weights = clean(f"weights {write_weights(self._weights)}  ") if self._weights else ""
+        chosen = f"{self._choice.describe(snapshot, len(rows))}  {weights}"
+        about = Text("problems ", STRONG).append(chosen, self.palette.warn)
         about.append_text(self._table.totals(snapshot, self.palette) if rows else Text())
         lines = Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
         self._base.query_one("#legend", Static).update(lines)
@@ -382,10 +423,11 @@ class ScreenApp(App[int]):
     def action_step_back(self) -> None:
         if self._shows_answer:
             self.pop_screen()
+        elif self.query_one("#search").display:
+            self._close_search()
+            self._choose(search="")
         else:
-            if self.query_one("#search").display:
-                self._close_search()
-            self._search("")
+            self._choose(search="", unsolved=False, differing=False)
 
     def action_step(self, by: int) -> None:
         if self._rows:
@@ -418,22 +460,33 @@ class ScreenApp(App[int]):
         if field.display:  # names have slashes too
             field.insert_text_at_cursor("/")
         else:
-            field.display, field.value = True, self._part
+            field.display, field.value = True, self._choice.search
             self._base.set_focus(field)  # at once: the next key belongs to the name
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._search(event.value.strip())
+    @on(Input.Changed, "#search")
+    def _search(self, event: Input.Changed) -> None:
+        self._choose(search=event.value.strip())
 
-    def on_input_submitted(self) -> None:
-        self._close_search()
-
+    @on(Input.Submitted, "#search")
     def _close_search(self) -> None:
         self._base.query_one("#search", Input).display = False
         self._base.set_focus(self._base.query_one(DataTable))
 
-    def _search(self, part: str) -> None:
-        """Show the problems whose names have this part."""
-        self._part = part
+    def action_filter(self, which: str) -> None:
+        self._choose(**{which: not vars(self._choice)[which]})
+
+    def action_next_order(self) -> None:
+        if self.snapshot is not None:
+            orders: list[int | None] = [None, NAME, *[WON] * (self.snapshot.reference is not None)]
+            orders += range(len(self.snapshot.arms))
+            self._choose(order=orders[(orders.index(self._choice.order) + 1) % len(orders)], reverse=False)
+
+    def action_reverse(self) -> None:
+        self._choose(reverse=not self._choice.reverse)
+
+    def _choose(self, **changes: Any) -> None:
+        """Show other problems, or in another order."""
+        self._choice = replace(self._choice, **changes)
         if self.snapshot is not None and self.snapshot.problems:
             self._show_table(self.snapshot)
 
@@ -448,11 +501,36 @@ class ScreenApp(App[int]):
             self._select(self._rows[event.cursor_row])
             self.action_answer()
 
+    @on(DataTable.HeaderSelected)
+    def _sort(self, event: DataTable.HeaderSelected) -> None:
+        """By the column's arm, by name, or by who won; again: reversed."""
+        if self.snapshot is not None:
+            titles = [column.label.plain for column in event.data_table.ordered_columns[1 : event.column_index + 1]]
+            marks = [self.palette.mark(number) for number in range(len(self.snapshot.arms))]
+            arm = max(0, sum(title[:1] in marks for title in titles) - 1)
+            order = NAME if not titles else WON if titles[-1] == "against" else arm
+            self._choose(order=order, reverse=self._choice.order == order and not self._choice.reverse)
+
     def _select(self, problem: int) -> None:
         if problem != self._problem:
             self._problem = problem
             self._again.set()
         self._show_answer()
+
+    def action_weigh(self) -> None:
+        if self.snapshot is None or not self.snapshot.problems or isinstance(self.screen, ModalScreen):
+            return
+        problem = self.snapshot.problems[min(self._problem, len(self.snapshot.problems) - 1)]
+        if len(problem.objectives) < 2:
+            self.notify(f"{clean(problem.name)} has one objective, so no weights", markup=False)
+        else:
+            self.push_screen(WeightsScreen(problem, self._weights), self._weigh)
+
+    def _weigh(self, weights: dict[str, float] | None) -> None:
+        if weights is not None and self.snapshot is not None:
+            self._weights, self.snapshot = weights, replace(self.snapshot, weighted=None)
+            self._again.set()
+        self.refresh_all()
 
     def action_help(self) -> None:
         if not any(isinstance(screen, HelpScreen) for screen in self.screen_stack):

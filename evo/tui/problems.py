@@ -3,6 +3,10 @@ won, lost or level against the reference, and a curve of its best fitness."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 from rich.style import Style
 from rich.text import Text
@@ -15,8 +19,35 @@ from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import sparkcurve
 from problems.objectives import fitness_objective
 
+NAME, WON = -1, -2
+"""Orders of the table, in addition to those by an arm, which are the arms' numbers."""
 OUTCOME, GAP, MOST_BAR, LEAST_BAR = 9, 12, 24, 5
 MOST_CURVES = 2_000
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """Which problems the table shows, and in what order.
+
+    search: a part of the name, in any case
+    order: None for the original order; NAME; WON by how often the arms are ahead of the reference; else by an arm's
+        outcome
+    """
+
+    search: str = ""
+    unsolved: bool = False
+    differing: bool = False
+    order: int | None = None
+    reverse: bool = False
+
+    def describe(self, snapshot: Snapshot, shown: int) -> str:
+        """The filters and the order in a few words; "" for neither."""
+        parts = [f"/{self.search}"] * bool(self.search) + ["unsolved"] * self.unsolved + ["differing"] * self.differing
+        parts = [f"{shown:,} of {len(snapshot.problems):,}", *parts] if parts else []
+        if self.order is not None or self.reverse:
+            named = {None: "number", NAME: "name", WON: "won"} | {n: arm.name for n, arm in enumerate(snapshot.arms)}
+            parts.append(f"by {named[self.order]}" + " reversed" * self.reverse)
+        return clean(" · ".join(parts))
 
 
 class ProblemTable:
@@ -35,10 +66,19 @@ class ProblemTable:
             self._made, self._of = standings(results, reference, len(snapshot.problems)), results
         return self._made
 
-    def rows(self, snapshot: Snapshot, search: str = "") -> list[int]:
-        """Numbers of the problems whose names have this part, in any case."""
-        wanted = search.casefold()
-        return [row for row, problem in enumerate(snapshot.problems) if wanted in problem.name.casefold()]
+    def rows(self, snapshot: Snapshot, choice: TableChoice = TableChoice()) -> list[int]:
+        """Numbers of the problems shown, in order."""
+        names, part = [one.name for one in snapshot.problems], choice.search.casefold()
+        standing = self.standing(snapshot)
+        hidden = choice.unsolved & ~standing.unsolved | choice.differing & ~standing.differing
+        rows = [row for row, name in enumerate(names) if part in name.casefold() and not hidden[row]]
+        if choice.order == NAME:
+            rows.sort(key=lambda row: natural(names[row]))
+        elif choice.order == WON:
+            rows.sort(key=np.nan_to_num(-standing.sign).sum(axis=0).__getitem__)
+        elif choice.order is not None:
+            rows.sort(key=partial(_outcome_order, snapshot, standing, choice.order))
+        return rows[::-1] if choice.reverse else rows
 
     def columns(self, snapshot: Snapshot, width: int, palette: Palette) -> list[Text]:
         """The titles: the problem's, and for each arm its outcome, its gap to the reference, and a curve if there is
@@ -125,6 +165,18 @@ class ProblemTable:
             mean[known:] = np.nan
             self._curves[key] = sparkcurve(mean, bar, low, high)
         return self._curves[key]
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key by which maze:hard/9 comes before maze:hard/10."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
+
+
+def _outcome_order(snapshot: Snapshot, standing: Standings, arm: int, row: int) -> tuple[float, float, float]:
+    """Solved by most seeds first, of those the soonest, and the unsolved by the best value, the best first."""
+    best, lower = float(standing.best[arm, row]), fitness_objective(snapshot.problems[row].metrics).lower
+    share = np.nan_to_num(standing.solved[arm, row])
+    return -share, standing.took[arm, row], np.inf if best != best else best if lower else -best
 
 
 def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:

@@ -1,4 +1,5 @@
-"""The pages of `evo ui`: the list of runs, and the page of a run or a comparison as `evo report` writes it.
+"""The pages of `evo ui`: the list of runs, the page of a run or a comparison as `evo report` writes it, with links, and
+the page of a candidate.
 
 A page that may change has a script that asks the server for its version, and loads the page again when it is another.
 """
@@ -17,14 +18,17 @@ from urllib.parse import quote
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
+from evo.progress.answer import read_candidate, statement_of
 from evo.progress.model import Progress
 from evo.progress.rows import run_row
 from evo.report.page import build_page, content_policy, environment
 from evo.report.tables import make_table
+from islands.browse import offspring
 from islands.errors import NoRuns
 from islands.names import format_db_option, hide_password
 from islands.runs import RunOverview, by_comparison, overview, run_states
 from islands.store import Store
+from problems.objectives import value_of
 
 _FRESH_SECONDS = 1.0
 """Requests within this time share a reading of the database, so that many tabs cost as much as one."""
@@ -33,6 +37,10 @@ _COST_SHARE = 0.05
 _PAGES_KEPT = 8
 _MOST_RUNS = 1_000
 """Of the list; older ones are left out."""
+_TEXT_CHARS = 200_000
+"""Of a text on the page of a candidate."""
+_ANCESTORS, _OFFSPRING = 100, 50
+"""At most, on that page."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,23 @@ class RunPages:
                 del self._pages[next(iter(self._pages))]
         return known
 
+    def candidate(self, name: str, candidate_id: int) -> BuiltPage:
+        """What `evo show RUN ID` knows of a candidate, with its prompt and the whole reply. Raises UnknownRun,
+        DatabaseUnavailable."""
+        with self._reading, Store.open(self.address, read_only=True) as store, store.read():
+            run, found, stored = read_candidate(store, name, candidate_id, lineage=_ANCESTORS, room=_TEXT_CHARS)
+            children = offspring(store, found.problem.id, candidate_id, _OFFSPRING)
+        values: dict[str, Any] = {
+            "base": run_path(name),
+            "name": name,
+            "run": run,
+            "found": found,
+            "stored": stored,
+            "stated": statement_of(found.problem, stored.candidate.text),
+            "offspring": [(one.id, value_of(found.problem.metrics, one.fitness, one.values)) for one in children],
+        }
+        return render_page("candidate.html.jinja", **values)
+
     def _read(self, name: str, known: BuiltPage | None) -> BuiltPage:
         began = time.thread_time()
         try:
@@ -82,8 +107,8 @@ class RunPages:
         return replace(known, rows=rows, due=time.monotonic() + pause)
 
     def _run(self, store: Store, name: str) -> BuiltPage:
-        """As `evo report` builds it, but without scoring anything on held-out cases."""
-        page = build_page(Progress.open(store, name))
+        """As `evo report` builds it, with links to candidates, and without scoring anything on held-out cases."""
+        page = build_page(Progress.open(store, name), base=run_path(name))
         state = page.snapshot.state(time.time())[0]
         return render_page("run.html.jinja", live=not page.snapshot.ended, page=page, state=state)
 
@@ -110,7 +135,7 @@ def run_path(name: str) -> str:
 
 def render_page(template: str, *, live: bool = False, **values: Any) -> BuiltPage:
     """live: whether the page watches for another version of itself"""
-    values |= {"policy": content_policy(live_script() if live else ""), "live": live}
+    values |= {"policy": page_policy(live), "live": live}
     text = _environment().get_template(template).render(**values)
     version = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
     if live:  # the first: texts before it, as the title, are escaped
@@ -118,9 +143,14 @@ def render_page(template: str, *, live: bool = False, **values: Any) -> BuiltPag
     return BuiltPage(text.encode("utf-8", "replace"), version)
 
 
+def page_policy(live: bool) -> str:
+    """The content policy of a page. live: whether it watches for another version of itself"""
+    return content_policy(_script("dots"), *[_script("live")] * live, live=live)
+
+
 @cache
-def live_script() -> str:
-    return (files("evo.ui") / "templates" / "live.js").read_text(encoding="utf-8")
+def _script(name: str) -> str:
+    return (files("evo.ui") / "templates" / f"{name}.js").read_text(encoding="utf-8")
 
 
 @cache
@@ -129,5 +159,5 @@ def _environment() -> Environment:
     report = environment()
     assert isinstance(report.loader, BaseLoader)
     made = report.overlay(loader=ChoiceLoader([report.loader, PackageLoader("evo.ui")]))
-    made.globals = {**report.globals, "live_script": Markup(live_script())}
+    made.globals = {**report.globals, **{f"{name}_script": Markup(_script(name)) for name in ("dots", "live")}}
     return made

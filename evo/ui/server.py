@@ -21,8 +21,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from evo.exit_status import exit_code_of, message_of
-from evo.report.page import content_policy
-from evo.ui.pages import BuiltPage, RunPages, live_script, render_page
+from evo.ui.pages import BuiltPage, RunPages, page_policy, render_page
 from islands.errors import UnknownRun
 from problems.redaction import redact
 
@@ -34,7 +33,7 @@ _ALL_HOSTS = ("", "0.0.0.0")
 _IDLE_SECONDS = 60
 """Time after which a connection without a request is closed."""
 _HEADERS = {
-    "Content-Security-Policy": f"{content_policy(live_script())}; frame-ancestors 'none'",
+    "Content-Security-Policy": f"{page_policy(live=True)}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -129,6 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._show(self.server.pages.page())
             case ["run", name] if name:
                 self._show(self.server.pages.page(name))
+            case ["run", name, "candidate", id] if name and re.fullmatch("[0-9]{1,18}", id):
+                self._show(self.server.pages.candidate(name, int(id)))
             case _:
                 raise UnknownRun("there is no such page")
 

@@ -74,6 +74,8 @@ def test_candidate_and_lineage(searched):
     assert [(one.id, one.generation) for one in ancestors(store, c)] == [(c, 2), (a, 1), (start, 0)]
     assert [one.fitness for one in ancestors(store, c, 2)] == [1.0, 0.2]
     assert ancestors(store, 10**9) == []
+    made = {of: [one.id for one in browse.offspring(store, problem.id, of, 9)] for of in (start, a, c)}
+    assert c in made[a] and a in made[start] and made[c] == []
     assert browse.candidate(store, 10**9) is None
 
 

@@ -28,8 +28,10 @@ def test_more_seeds_then_sooner_then_fitter():
     assert found.counts(1) == (2, 2, 1)
 
 
-def test_what_is_solved_and_when():
+def test_what_differs_and_what_is_solved_and_when():
     found = standings([REFERENCE, OTHER], 0, 5)
+    assert found.unsolved.tolist() == [False, False, True, False, False]
+    assert found.differing.tolist() == [False, True, False, False, True]
     assert found.took[1, :2].tolist() == [2, 7] and found.took[1, 2] == INF
     assert np.isnan(found.solved[:, 3]).all() and found.best[0, 3] == 2
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from support.command_line import evo
 
-from evo.ui.databases import RunDatabase
-from evo.ui.pages import list_runs
+from evo.ui.pages import RunPages
 
 
 def directory(name, iterations):
@@ -34,7 +33,7 @@ def counted(capsys, name):
     assert f"{done}/{planned} iterations" in evo(capsys, "watch", name, "--once")[1]
     (row,) = [line for line in evo(capsys, "runs")[1].splitlines() if line.startswith(f"{name} ")]
     assert f" {done} " in row
-    assert f"of {planned}" in str(list_runs(RunDatabase("sqlite:///evo.db")).values["runs"])
+    assert f"of {planned}" in RunPages("sqlite:///evo.db").page().body.decode()
     return done, planned
 
 

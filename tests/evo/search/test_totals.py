@@ -18,7 +18,7 @@ import evo as api
 from evo.progress.model import Progress
 from evo.report.terminal import comparison_dict
 from evo.runs.finish import summarize_run
-from evo.search.stop import StopReason
+from evo.search.stop import Stop, StopReason
 from islands.runs import run_totals
 from islands.store import Store
 from islands.types import FORMAT, Totals
@@ -133,7 +133,7 @@ def test_a_search_reports_what_it_committed(tmp_path, search_with, digits, hoste
     """Also with answers that repeat within a group, or one that was committed after they were scored."""
     db = f"sqlite:///{tmp_path}/evo.db"
     launched = search_with([digits("a")], hosted(jitter=0.01), db, iterations=60, rollouts=2, parallel=12)
-    reported = summarize_run(launched, "done", "", StopReason.FINISHED)
+    reported = summarize_run(launched, "done", "", Stop(StopReason.FINISHED))
     with Store.open(db) as store:
         store.finish_run(launched.run.id, "done", summary=reported)
         assert run_totals(store, launched.run.id).as_dict() == {key: reported[key] for key in Totals().as_dict()}

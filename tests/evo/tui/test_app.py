@@ -8,10 +8,13 @@ from dataclasses import replace
 import pytest
 import screen_samples as samples
 from rich.console import Console
-from textual.widgets import DataTable
+from rich.text import Text
+from textual.widgets import DataTable, Input
 
 from evo.errors import INTERRUPTED
-from evo.tui.app import AnswerScreen, HelpScreen, ScreenApp, choose_theme
+from evo.progress.snapshot import Weighted
+from evo.tui.app import AnswerScreen, HelpScreen, ScreenApp, WeightsScreen, choose_theme
+from evo.tui.problems import NAME, WON, TableChoice
 from islands.errors import DatabaseUnavailable
 
 
@@ -86,7 +89,7 @@ def test_rows_are_chosen_opened_and_left():
     drive(scenario)
 
 
-def test_problems_are_searched_by_a_part_of_their_name():
+def test_problems_are_searched_filtered_and_ordered():
     async def scenario(it):
         await it.press("slash", "1", "9")
         assert it.app._rows == [19] and "1 of 40 · /19" in it.text()
@@ -96,8 +99,87 @@ def test_problems_are_searched_by_a_part_of_their_name():
         assert it.app._rows == [19] and it.app.query_one(DataTable).has_focus
         await it.press("escape")
         assert it.app._rows == list(range(40))
+        await it.press("O")
+        assert it.app._rows == list(range(40))[::-1] and "by number reversed" in it.text()
+        await it.press("o", "o")
+        assert "by won" in it.text()
+        await it.press("u", "d")
+        assert "unsolved · differing" in it.text() and len(it.app._rows) < 40
+        await it.press("escape")
+        assert sorted(it.app._rows) == list(range(40)) and "by won" in it.text()
 
     drive(scenario)
+
+
+def test_a_click_on_a_title_orders_by_its_arm_and_again_reversed():
+    async def scenario(it):
+        table = it.app.query_one(DataTable)
+        titles = [column.label.plain for column in table.ordered_columns]
+        ordered = {}
+        for at, title in enumerate(titles):
+            table.post_message(DataTable.HeaderSelected(table, table.ordered_columns[at].key, at, Text(title)))
+            await it.pilot.pause()
+            ordered[at] = it.app._choice.order
+        arms = [at for at, title in enumerate(titles) if title[:1] in "●▲■◆"]
+        assert ordered[0] == NAME and [ordered[at] for at in arms] == [0, 1, 2, 3] and ordered[arms[0] + 1] in (0, WON)
+        assert {ordered[at] for at, title in enumerate(titles) if title == "against"} == {WON}
+        await it.pilot.click(DataTable, offset=(1, 0))
+        assert it.app._choice == TableChoice(order=NAME)
+        await it.pilot.click(DataTable, offset=(1, 0))
+        assert it.app._choice == TableChoice(order=NAME, reverse=True) and "by name reversed" in it.text()
+
+    drive(scenario)
+
+
+def test_weights_are_asked_for_and_their_best_answer_stands_beside_the_best():
+    chosen = samples.detailed()
+    vector = replace(chosen.detail.stored.candidate, id=3500, rewards=(1.0, 0.0, 1.0, 1.0))
+    other = replace(
+        chosen.detail,
+        stored=replace(chosen.detail.stored, candidate=vector),
+        answer=replace(chosen.detail.answer, candidate=vector),
+    )
+
+    async def scenario(it):
+        await it.press("w")
+        assert "weights of completion, gold, diamond, safety" in it.text()
+        wrong = {"gld=3": "did you mean gold?", "gold": "not an objective with a number", "spread": "for a search"}
+        for given, said in {**wrong, "gold=0": "sum to 0"}.items():
+            it.app.screen.query_one(Input).value = given
+            await it.press("enter")
+            assert said in it.text() and isinstance(it.app.screen, WeightsScreen)
+        await it.press("escape")
+        assert it.app._weights == {} and it.app._choice == TableChoice()
+        await it.press("w", *"gold=3,diamond=1", "enter")
+        assert it.app._weights == {"gold": 3.0, "diamond": 1.0} and "weights gold 3, diamond 1" in it.text()
+        it.app.show_snapshot(replace(chosen, weighted=Weighted(it.app._weights, other)))
+        await it.pilot.pause()
+        text = it.text()
+        assert "best answer of vpo" in text and "best under gold 3, diamond 1" in text and "3500" in text
+        await it.press("w")
+        assert it.app.screen.query_one(Input).value == "gold=3,diamond=1"
+        it.app.screen.query_one(Input).value = ""
+        await it.press("enter")
+        assert it.app._weights == {} and "best under" not in it.text()
+
+    drive(scenario, chosen, size=(200, 50))
+
+
+def test_the_open_answer_follows_the_best_under_weights():
+    snapshot = samples.detailed()
+
+    async def scenario(it):
+        await it.press("down", "down", "down", "enter", "right", "w")
+        assert isinstance(it.app.screen, WeightsScreen)
+        await it.press("escape")
+        it.app.show_snapshot(replace(snapshot, weighted=Weighted({"gold": 3.0}, snapshot.detail)))
+        await it.pilot.pause()
+        assert "best under gold 3 of vpo" in it.text()
+        it.app.show_snapshot(replace(snapshot, weighted=Weighted({"iron": 1.0}, fault="no objective 'iron'")))
+        await it.pilot.pause()
+        assert "no objective 'iron'" in it.text() and "candidate 3446" in it.text()
+
+    drive(scenario, snapshot)
 
 
 def test_only_what_changed_is_painted_again():
@@ -116,7 +198,11 @@ def test_only_what_changed_is_painted_again():
 def test_help_explains_keys_and_words():
     async def scenario(it):
         await it.press("question_mark")
-        assert isinstance(it.app.screen, HelpScreen) and "Keys" in it.text() and "problems by a part" in it.text()
+        assert (
+            isinstance(it.app.screen, HelpScreen)
+            and "Keys" in it.text()
+            and "best answer under other weights" in it.text()
+        )
         await it.press("escape")
         assert not isinstance(it.app.screen, HelpScreen)
 

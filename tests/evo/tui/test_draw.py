@@ -1,6 +1,7 @@
 """What the screen shows of a snapshot, by hand-made ones: every part in its width, text of models harmless."""
 
 import io
+import math
 import re
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from evo.progress.snapshot import FailedProblem
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
 from evo.tui.palette import DARK
-from evo.tui.problems import ProblemTable
+from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, natural
 from islands.lock import LOST
 from problems.objectives import Objective
 
@@ -136,10 +137,26 @@ def test_outcomes_and_gaps_in_words():
     assert outcome_cell(standings([unsolved.results], None, 2), 0, 0, 2, fitness).text.startswith("0.")
 
 
-def test_standings_are_computed_once_for_the_same_results():
+def test_problems_are_filtered_and_ordered():
     snapshot, table = samples.finished(12), ProblemTable()
-    assert table.standing(snapshot) is table.standing(snapshot)
-    assert table.rows(snapshot, "/1") == [1, 10, 11] and table.rows(snapshot) == list(range(12))
+    standing = table.standing(snapshot)
+    assert table.standing(snapshot) is standing, "computed once for the same results"
+
+    def rows(**choice):
+        return table.rows(snapshot, TableChoice(**choice))
+
+    assert rows() == rows(order=NAME) == rows(reverse=True)[::-1] == list(range(12)), "9 before 10"
+    assert natural("a/10") > natural("a/9") and rows(search="/1") == [1, 10, 11]
+    took = [standing.took[3, row] for row in rows(order=3)]
+    assert took == sorted(took) and not math.isinf(took[0])
+    by_best = [row for row in rows(order=1) if standing.solved[1, row] == 0]
+    assert len(by_best) > 1 and by_best == sorted(by_best, key=lambda row: -standing.best[1, row])
+    ahead = [standing.sign[:, row].sum() for row in rows(order=WON)]
+    assert ahead == sorted(ahead, reverse=True)
+    assert rows(unsolved=True) == [row for row in range(12) if standing.unsolved[row]] != rows()
+    assert rows(differing=True) == [row for row in range(12) if standing.differing[row]] != rows()
+    choice = TableChoice(search="1", unsolved=True, order=NAME)
+    assert choice.describe(snapshot, 3) == "3 of 12 · /1 · unsolved · by name"
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])

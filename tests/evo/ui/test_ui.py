@@ -1,6 +1,8 @@
-"""`evo ui` by requests: its pages are those of `evo runs` and `evo report`, whom it answers, and that it only reads."""
+"""`evo ui` by requests: its pages are those of `evo runs`, `evo report` and `evo show`, whom it answers, and that it
+only reads."""
 
 import http.client
+import json
 import re
 import shutil
 import sqlite3
@@ -65,13 +67,41 @@ def test_the_list_has_the_rows_of_evo_runs(client, made, capsys):
     assert all(cell in listed.text for cell in re.split(r"  +", row.strip())) and "policy" in titles
 
 
-def test_a_page_is_the_file_of_evo_report_with_a_way_back(client, made, tmp_path):
+def test_a_page_is_the_file_of_evo_report_with_links(client, made, tmp_path):
     file = tmp_path / "report.html"
     for name, path in (("made-up", "/run/made-up"), ("made-up/grpo/s0", "/run/made-up%2Fgrpo%2Fs0")):
         assert invoke(["report", name, "-o", str(file), "--db", made]) == 0
         served = client.get(path)
         way = re.search(r"<nav aria-label=\"Where you are\">.*\n", served.body)
-        assert served.body.replace(way[0], "", 1) == file.read_text() and "made-up" in way[0]
+        plain, links = re.subn(rf'<a href="{path}/candidate/(\d+)">(candidate \1)</a>', r"\2", served.body)
+        plain = re.sub(r"(?s)<script>// A click on a dot .*?</script>\n", "", plain)
+        dots = re.search(r"script-src &#39;[^&]*&#39;( &#39;[^&]*&#39;);", plain)[1]
+        assert plain.replace(dots, "", 1).replace(way[0], "", 1) == file.read_text()
+        assert links >= 5 and "made-up" in way[0]
+
+
+def test_a_candidate_has_what_evo_show_knows_and_links_to_its_line(client, made, capsys):
+    best = max(map(int, re.findall(r"/run/made-up/candidate/(\d+)", client.get("/run/made-up").body)))
+    assert invoke(["show", "made-up", str(best), "--json", "--db", made]) == 0
+    known = json.loads(capsys.readouterr().out)
+    shown = client.page(f"/run/made-up/candidate/{best}")
+    assert known["answer"] in shown.text and f"generation {known['generation']}" in shown.text
+    for part in (f"fitness {known['fitness']:.4g}", "Changes to its parent", "# Answer to improve", "<answer_1>"):
+        assert part in shown.text, part
+    assert all(f"{name} {value:.4g}" in shown.text for name, value in known["values"].items()) and shown.of("ins")
+    line = [f"/run/made-up/candidate/{step['candidate']}" for step in known["lineage"]]
+    assert len(line) > 2 and {"/", "/run/made-up", *line[1:]} <= links(shown)
+    for child, parent in zip(line, line[1:], strict=False):
+        assert child in links(client.page(parent))
+    seed = client.page(line[-1])
+    assert "seed answer" in seed.text and "It has no parent" in seed.text and "prompt" not in seed.text
+    assert client.page(line[0].replace("made-up", "made-up%2Fbase%2Fs0"), 404)  # of another arm
+
+
+def test_a_failed_candidate_has_its_error(client, made, capsys):
+    assert invoke(["show", "made-up/grpo/s0", "--json", "--db", made]) == 0
+    failed = json.loads(capsys.readouterr().out)["failed_candidates"][0]
+    assert f"Error: {failed['error']}" in client.page(f"/run/made-up/candidate/{failed['id']}").text
 
 
 def test_a_page_has_another_version_when_its_run_went_on(connect, tmp_path, search_with, digits, digits_policy):
@@ -120,7 +150,7 @@ def test_a_database_may_come_go_and_come_back(connect, tmp_path, small_run, caps
 def test_a_page_that_failed_at_first_is_fine_later(connect, made, monkeypatch, capsys):
     build = pages.build_page
     with connect(made) as client:
-        monkeypatch.setattr(pages, "build_page", lambda progress: 1 / 0)
+        monkeypatch.setattr(pages, "build_page", lambda progress, base: 1 / 0)
         assert "ZeroDivisionError" in client.page("/run/made-up", 500).text
         assert "Traceback" in capsys.readouterr().err
         monkeypatch.setattr(pages, "build_page", build)
@@ -130,7 +160,7 @@ def test_a_page_that_failed_at_first_is_fine_later(connect, made, monkeypatch, c
 def test_a_page_is_built_once_for_many_requests(monkeypatch, made):
     monkeypatch.setattr(pages, "_FRESH_SECONDS", 60.0)
     built, build = [], pages.build_page
-    monkeypatch.setattr(pages, "build_page", lambda progress: built.append(progress.name) or build(progress))
+    monkeypatch.setattr(pages, "build_page", lambda progress, base: built.append(progress.name) or build(progress))
     asked = pages.RunPages(made)
     assert len({id(asked.page("made-up")) for _ in range(3)}) == 1 == len(built)
     monkeypatch.setattr(pages, "_FRESH_SECONDS", 0.0)
@@ -140,7 +170,8 @@ def test_a_page_is_built_once_for_many_requests(monkeypatch, made):
 
 def test_what_models_wrote_is_text(hostile_runs, connect):
     with connect(hostile_runs(HOSTILE, iterations=4)) as client:
-        for path in ("/", "/run/both"):
+        best = re.findall(r"/run/both/candidate/\d+", client.get("/run/both").body)
+        for path in ("/", "/run/both", *best[:2]):
             found = client.page(path)
             assert not {"img", "iframe", "object", "base"} & {tag for tag, _ in found.elements}
             attributes = {name for _, of_tag in found.elements for name in of_tag}
@@ -164,7 +195,14 @@ def test_every_answer_forbids_scripts_of_others_and_other_origins(client):
         assert not any(name.lower().startswith("access-control") for name in headers)
 
 
-@pytest.mark.parametrize("path", ["/run/nothing", "/run/made-up/x", "/run/", "/static/page.js", "/run/%00%ff"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/run/nothing", "/run/made-up/x", "/run/", "/static/page.js", "/run/%00%ff", "/run/made-up/candidate/",
+        "/run/made-up/candidate/99999", "/run/made-up/candidate/1%00", "/run/made-up/candidate/" + "9" * 30,
+        "/run/nothing/candidate/1",
+    ],
+)  # fmt: skip
 def test_wrong_addresses_get_a_page_that_says_so(client, path, capsys):
     assert "Not found" in client.page(path, 404).text and not capsys.readouterr().err
 

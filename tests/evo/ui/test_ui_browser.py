@@ -20,13 +20,18 @@ def test_the_list_and_a_run_fit_and_hostile_texts_do_nothing(tab, serve, made, h
     for address in (made, hostile):
         with serve(address) as server:
             tab.goto(server.address)
-            for name in ("list", "run"):
+            for name in ("list", "run", "candidate"):
                 tab.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
                 assert tab.evaluate("document.documentElement.scrollWidth") <= width, name
                 assert tab.evaluate(TOO_SMALL) == tab.evaluate(CLIPPED) == [], name
                 if name == "list":
                     tab.click("#runs tbody a")
-            assert tab.locator("svg.plot").count() > 0
+                elif name == "run":
+                    assert tab.locator("svg.plot").count() > 0
+                    dot = tab.locator(".map:visible circle[data-id]").last  # the fittest, above the others
+                    id = dot.get_attribute("data-id")
+                    dot.click()
+                    assert tab.locator("h1").text_content() == f"Candidate {id}"
             assert all(url.startswith((server.address, "data:")) for url in tab.requests)
             tab.goto("about:blank")
         tab.requests.clear()
