@@ -18,8 +18,8 @@ from evo.comparison.arms import Arm
 from evo.comparison.summary import Curve
 from evo.encoding import visible
 from evo.progress.answer import StoredAnswer, describe_best_known, problem_of, read_answers, statement_of
+from evo.progress.answer_set import AnswerFront, FrontAnswer, front_of
 from evo.progress.arm_style import style_of
-from evo.progress.front import AnswerFront, FrontAnswer, front_of
 from evo.progress.model import Progress, SearchRecord
 from evo.values import scored_value, write_number, write_value
 from islands.groups import CandidateReader
