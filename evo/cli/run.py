@@ -23,7 +23,6 @@ from evo.cli.options import (
     ray_option,
     read_command,
 )
-from evo.cli.outcome import print_outcome
 from evo.config.compare import CompareOptions, parse_arm, read_comparison
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
@@ -196,6 +195,7 @@ def compare_command(
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
     from evo.api.drive import new_comparison, plan_comparison
+    from evo.cli.outcome import print_outcome
     from evo.comparison.summary import describe_detectable  # statistics: help does without
 
     named = dict[str, Any]()
