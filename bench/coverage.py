@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from evo.stats import mean_interval, paired_difference
+from evo.stats.differences import paired_difference
+from evo.stats.intervals import mean_interval
 
 PROBLEMS = (8, 12, 20, 40, 60)
 

@@ -28,7 +28,8 @@ import numpy.typing as npt
 from evo.evaluation.evaluate import sample_answers
 from evo.evaluation.metrics import SampledAnswers
 from evo.search.resources import problems_at
-from evo.stats import mean_interval, paired_difference, write_difference
+from evo.stats.differences import paired_difference, write_difference
+from evo.stats.intervals import mean_interval
 from islands.browse import candidates_table
 from islands.store import Store
 from problems.contract import Problem

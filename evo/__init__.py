@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from evo.api.ask_tell import SearchPrompt as SearchPrompt
     from evo.api.ask_tell import TellResult as TellResult
     from evo.api.drive import Interrupted as Interrupted
-    from evo.api.evaluate import EvaluateResult as EvaluateResult
-    from evo.api.evaluate import evaluate as evaluate
-    from evo.api.load import load_policy as load_policy
-    from evo.api.load import load_problems as load_problems
+    from evo.api.policy import EvaluateResult as EvaluateResult
+    from evo.api.policy import TrainResult as TrainResult
+    from evo.api.policy import evaluate as evaluate
+    from evo.api.policy import load_policy as load_policy
+    from evo.api.policy import load_problems as load_problems
+    from evo.api.policy import train as train
     from evo.api.results import Answer as Answer
     from evo.api.results import ComparisonResult as ComparisonResult
     from evo.api.results import RunResult as RunResult
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from evo.api.run import compare as compare
     from evo.api.run import resume as resume
     from evo.api.run import run as run
-    from evo.api.train import TrainResult as TrainResult
-    from evo.api.train import train as train
     from evo.api.verify import verify as verify
     from evo.comparison.verification import Verification as Verification
     from evo.config.run import RunConfig as RunConfig
@@ -62,10 +62,8 @@ else:
         "evo.api.ask_tell": "Search SearchPrompt TellResult",
         "evo.api.drive": "Interrupted",
         "evo.api.results": "Answer ComparisonResult RunResult ScorerWarning load_comparison load_run",
-        "evo.api.evaluate": "EvaluateResult evaluate",
-        "evo.api.load": "load_policy load_problems",
+        "evo.api.policy": "EvaluateResult TrainResult evaluate load_policy load_problems train",
         "evo.api.run": "compare resume run",
-        "evo.api.train": "TrainResult train",
         "evo.api.verify": "verify",
         "evo.comparison.verification": "Verification",
         "evo.config.run": "RunConfig",

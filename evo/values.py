@@ -1,5 +1,6 @@
 """The scorer's own numbers as people and models read them: with direction and seed, and with as many digits as tell
-apart the numbers that are shown together. It is the one writer of a number for every view."""
+apart the numbers that are shown together. It is the one writer of a number for every view; `ago`, `count` and `rate`
+write times, counts and rates, short and of one width whatever their size."""
 
 from __future__ import annotations
 
@@ -103,3 +104,31 @@ def as_dict(objectives: Sequence[Objective], scored: Candidate | Score | None) -
         "directions": {one.name: "min" if one.lower else "max" for one in objectives},
         "rewards": None if scored is None else dict(zip(names, scored.rewards, strict=True)),
     }
+
+
+def ago(seconds: float) -> str:
+    """now, 12s, 3m, 2h, 5d."""
+    if seconds < 1:
+        return "now"
+    for size, letter in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{letter}"
+    return f"{int(seconds)}s"
+
+
+def count(value: float | None) -> str:
+    """Five cells at most: 999, 9,999, 12.3k, 4.5M; "-" if it is not known."""
+    if value is None:
+        return "-"
+    if value < 9_999.5:
+        return f"{value:,.0f}"
+    for size, letter in ((1e3, "k"), (1e6, "M"), (1e9, "G")):
+        if value < size * 999.5:
+            scaled = value / size
+            return f"{scaled:.1f}{letter}" if scaled < 99.95 else f"{scaled:.0f}{letter}"
+    return f"{value:.0e}"
+
+
+def rate(value: float | None) -> str:
+    """The rate like `count`, with a decimal below ten."""
+    return f"{value:.1f}" if value is not None and value < 9.95 else count(value)

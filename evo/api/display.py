@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from evo.search.status import clock, describe_errors
 from evo.tui.line import clean
-from evo.tui.numbers import rate
+from evo.values import rate
 
 if TYPE_CHECKING:
     from evo.progress.snapshot import Snapshot

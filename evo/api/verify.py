@@ -25,9 +25,9 @@ from evo.progress.weighing import open_runs
 from evo.runs.preflight import ASK_TELL
 from evo.runs.resume import config_of, resume_run
 from evo.runs.start import Changes, start_run
-from evo.search.defaults import workers
+from evo.search.resources import workers
 from evo.search.status import describe_usage
-from evo.stats import mean_interval
+from evo.stats.intervals import mean_interval
 from islands.comparisons import runs_named
 from islands.groups import CandidateReader
 from islands.runs import best, course_of, run_totals

@@ -1,18 +1,21 @@
-"""The scorer without attacks: what answers get, whether they get it again, and what the objectives are worth."""
+"""All checks of one problem in the order of a report, and those of the scorer without attacks: what answers get,
+whether they get it again, and what the objectives are worth."""
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evo.checks.subject import Finding, Outcome, Subject, faulty, note, ok, skipped
+from evo.checks.cheats import check_cheats
+from evo.checks.subject import EXPLOITED, CheckReport, Finding, Level, Outcome, Subject, faulty, note, ok, skipped
 from evo.testing.problem import AWKWARD, SCORING_TESTS, ProblemContract
 from evo.values import write_values
 from problems.contract import BadAddress, Problem, ScorerFault
@@ -342,3 +345,36 @@ def check_steps(subject: Subject) -> Finding:
     seen += ": random changes of the seed move nothing, and only a model that reads the task can begin; "
     seen += "if score() catches exceptions, score an answer that you know is right, to see that none is its own"
     return note("steps", seen)
+
+
+def check_problem(problem: Problem, *, sandbox: Mode, seed: int = 0, mutants: int = 64) -> CheckReport:
+    """Every check of one problem.
+
+    mutants: the number for the checks of objectives
+    Raises errors that concern more than this problem (SandboxUnavailable, BadInput).
+    """
+    subject = Subject(problem, seed, mutants)
+    began = time.monotonic()
+    findings = ranked(_findings(subject, sandbox))
+    return CheckReport(problem.name, findings, len(subject.asked), time.monotonic() - began)
+
+
+def _findings(subject: Subject, sandbox: Mode) -> Iterator[Finding]:
+    first = check_seed(subject)
+    yield first
+    if first.level == "finding":
+        return  # without a scored seed no other check is possible
+    yield check_contract(subject)
+    yield from check_values(subject)
+    yield check_determinism(subject, sandbox)
+    yield check_cost(subject)
+    yield from check_objectives(subject)
+    yield check_trivial(subject)
+    yield check_steps(subject)
+    yield from check_cheats(subject)
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Worst first: faults before notes; wrong scores before what only an answer meets that tries to cheat."""
+    levels: tuple[Level, ...] = ("finding", "note", "skipped", "ok")
+    return tuple(sorted(findings, key=lambda one: (levels.index(one.level), one.check in EXPLOITED)))

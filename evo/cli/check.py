@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from evo.checks.check import check_problem
+from evo.checks.soundness import check_problem
 from evo.checks.subject import EXPLOITED, CheckReport
 from evo.cli.flags import collect_given, flag
 from evo.cli.options import json_option, open_console, plain_option, print_json

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from evo.api.drive import Driver
-from evo.api.evaluate import drive_evaluation
+from evo.api.policy import drive_evaluation
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
 from evo.cli.live import choose_display
 from evo.cli.options import (

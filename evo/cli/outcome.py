@@ -17,8 +17,7 @@ from evo.errors import INTERRUPTED
 from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.runs.finish import SearchOutcome
 from evo.search.status import clock, describe_errors, describe_usage
-from evo.tui.numbers import rate
-from evo.values import write_value, write_values
+from evo.values import rate, write_value, write_values
 from islands.store import Store
 from problems.objectives import Measure, Objective, Value
 from problems.weights import SPREAD, describe_fitness

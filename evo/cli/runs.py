@@ -1,18 +1,24 @@
-"""`evo runs`: list, delete and rename the runs of a database. Listing is safe while a run writes."""
+"""`evo runs`: list, delete and rename the runs of a database. Listing is safe while a run writes. `evo export`: a run's
+iterations as training traces."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from evo.cli.options import db_option, json_option, open_wide_console, print_json, print_rows
-from evo.errors import BadInput
+from evo.cli.options import db_option, json_option, named_weights_option, open_wide_console, print_json, print_rows
+from evo.errors import BadInput, at_file
 from evo.progress.rows import run_row
+from evo.progress.weighing import JudgedWeights, open_runs
+from evo.whole_file import write_whole
 from islands.comparisons import delete_runs, rename_runs, rivals_of, runs_named
+from islands.groups import export_groups
 from islands.names import hide_password
 from islands.runs import RunOverview, by_comparison, overview
 from islands.store import Store
@@ -135,3 +141,31 @@ def upgrade_database(context: click.Context, db: str) -> None:
     """Upgrade a database of an older evo to the schema of this one. Commands that write do this by themselves."""
     with Store.open(_choose_db(context, db), must_exist=True) as store:
         click.echo(f"{store.address} has the schema of this evo")
+
+
+@click.command("export")
+@click.argument("name", metavar="RUN")
+@click.option("-o", "--output", metavar="FILE.jsonl", required=True, help="Write to this file.")
+@click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
+@named_weights_option
+@db_option
+def export_command(name: str, output: str, no_tokens: bool, weights: JudgedWeights, db: str) -> None:
+    """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, values as the
+    scorer measured them, rewards, fitness, errors, token ids and behaviour log-probabilities."""
+    path = Path(output)
+    if path.suffix != ".jsonl":
+        raise BadInput(f"-o {output}: name a FILE.jsonl (pandas.read_json(FILE, lines=True) reads it)")
+    if not path.parent.is_dir():
+        raise BadInput(f"-o {output}: there is no directory {path.parent}")
+    with open_runs(db, [name], weights) as store:
+        runs, reweighed = runs_named(store, name), store.reweighed
+        lines = (
+            json.dumps({**row, "run": run.name, "arm": run.arm})
+            for run in runs
+            for row in export_groups(store, run.id, tokens=not no_tokens)
+        )
+        with at_file(f"-o {output}"):
+            count = write_whole(path, lines=lines)
+    click.echo(f"{path}: {count:,} iterations of {name}")
+    for line in () if reweighed is None else reweighed.lines:
+        click.echo(line)

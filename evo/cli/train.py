@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.api.drive import Driver
-from evo.api.train import run_training
+from evo.api.policy import run_training
 from evo.cli.flags import GroupedCommand, collect_given, flags
 from evo.cli.live import choose_display
 from evo.cli.options import json_option, open_console, plain_option, print_json, read_command

@@ -11,6 +11,7 @@ import click
 
 from evo.cli.options import db_option
 from evo.errors import BadInput
+from evo.signals import handling
 
 
 @click.command("ui")
@@ -51,7 +52,7 @@ def ui_command(database: str | None, db: str, port: int, host: str, token: bool)
             "names an address of this machine"
         ) from None
     click.echo(f"The page is at {server.address}\nCtrl-C ends it; runs continue")
-    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-    with server, contextlib.suppress(KeyboardInterrupt):
+    ending = handling(lambda _: threading.Thread(target=server.shutdown).start(), signal.SIGTERM)
+    with server, ending, contextlib.suppress(KeyboardInterrupt):
         server.serve_forever()
     return 0

@@ -1,7 +1,7 @@
 """Searches on many machines: whole searches of a comparison as tasks of a Ray cluster, and scorers as its actors.
 
 Ray places and restarts the work, and the database holds all state. Only this package imports Ray, and it does so only
-when a cluster is used. Begin with `runner.ClusterRunner`; `node` runs on a node, `connection` finds the cluster.
+when a cluster is used. Begin with `runner.ClusterRunner`.
 """
 
 from __future__ import annotations

@@ -2,35 +2,299 @@
 
 Each run is a task. Ray reports a process or a node that is gone; the run then continues in another task. If the first
 one was only unreachable, the database refuses its writes, so nothing is committed twice.
+
+A task is a search by the runner of one machine (evo.comparison.workers). Scoring processes are actors. Each has the
+sandbox of its machine, and the search that uses it keeps the rules of scoring (problems.scoring): what a fault means,
+and which answers are scored in the search's process. A process that is lost is restarted on another node and gets its
+unfinished answers again. Faults of known kinds are returned as answers, because Ray would wrap exceptions in its own
+classes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import socket
+import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from evo.cluster.connection import check_room_for_tasks, check_shared_database, connect, list_import_path
-from evo.cluster.node import Bell, Surroundings, load_policies, search_run, start_scorer_actors
-from evo.comparison.workers import SeedBatch
-from evo.config.cluster import ClusterAddress
+from evo.comparison.workers import Runner, SeedBatch
+from evo.config.cluster import AUTO, LOCAL, ClusterAddress, ClusterOptions
 from evo.config.run import RunConfig
-from evo.errors import SearchFailed
+from evo.errors import BadInput, SearchFailed
+from evo.exit_status import answer_of_error
 from evo.runs.start import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.sampler import cancel_all
-from evo.search.stop import Stop
+from evo.search.stop import Stop, StopReason
+from islands.engine import mask_url, parse_url
+from islands.errors import DatabaseUnavailable, RunBusy
 from islands.store import Store
 from problems.child_process import WorkerAnswer, WorkerFailed
+from problems.contract import Problem, Score, ScorerFault
 from problems.redaction import redact
-from problems.sandbox.contract import Mode
-from problems.scoring import CPUS, GPUS, describe_resources, most_of
+from problems.registry import resolve
+from problems.sandbox import set_sandbox_mode
+from problems.sandbox.contract import Mode, SandboxFault
+from problems.scoring import CPUS, GPUS, Scorer, checked_score, cores, describe_resources, most_of, scores_its_seed
+from problems.weights import weigh_by
+
+_BUSY_SECONDS, _BUSY_TRIES = 5.0, 30
+"""Pause between attempts, and their number. A run whose writer was lost on another machine is busy for a while; a
+database server may come back after a restart."""
+
+
+class Bell:
+    """An actor that tells every task to stop."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._rung = asyncio.Event()
+
+    async def ring(self, reason: str) -> None:
+        self.reason = reason
+        self._rung.set()
+
+    async def has_rung(self) -> bool:
+        return self._rung.is_set()
+
+    async def wait(self) -> str:
+        """The reason, once it is rung."""
+        await self._rung.wait()
+        return self.reason
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What each task needs of its driver.
+
+    folder, path: its working directory, to which relative names refer, and its import path
+    scorer_actors: processes that score answers, none if a task scores them itself; mode: their
+        sandbox
+    """
+
+    folder: str
+    path: Sequence[str]
+    bell: Any
+    scorer_actors: Sequence[Any] = ()
+    mode: Mode = "auto"
+
+
+def load_policies(surroundings: Surroundings, configs: Sequence[RunConfig]) -> WorkerAnswer:
+    """Load the problems and policies of these runs, as a check."""
+    return _answer(surroundings, lambda runner: runner.prepare(configs))
+
+
+def search_run(surroundings: Surroundings, run: str, db: str, changes: Changes, take_over: bool) -> WorkerAnswer:
+    """Search a run to its end; wait for one that another process still holds, or for the database."""
+
+    async def listen(runner: Runner) -> None:
+        runner.interrupt(Stop(StopReason.INTERRUPTED, await surroundings.bell.wait.remote()))
+
+    async def work(runner: Runner) -> None:
+        if await surroundings.bell.has_rung.remote():
+            return
+        listening = asyncio.create_task(listen(runner))
+        try:
+            for attempt in range(_BUSY_TRIES + 1):
+                try:
+                    await runner.search_run(run, db, changes, take_over=take_over)
+                    return
+                except (RunBusy, DatabaseUnavailable):
+                    if runner.stopping or attempt == _BUSY_TRIES:
+                        raise
+                await asyncio.sleep(_BUSY_SECONDS)
+        finally:
+            listening.cancel()
+
+    return _answer(surroundings, work)
+
+
+def _answer(surroundings: Surroundings, work: Callable[[Runner], Awaitable[None]]) -> WorkerAnswer:
+    async def whole() -> None:
+        actors = surroundings.scorer_actors
+        runner = Runner(ClusterScorer(actors, surroundings.mode) if actors else None)
+        try:
+            await work(runner)
+        finally:
+            await runner.close()
+
+    adopt_paths(surroundings.folder, surroundings.path)
+    try:
+        asyncio.run(whole())
+        return WorkerAnswer()
+    except Exception as error:
+        return answer_of_error(error)
+
+
+_ANSWERS_EACH = 2
+"""Answers that a search sends to one process: one is scored while the other waits."""
+
+
+class ScorerActor:
+    """Scores answers on a node, one at a time. Problems are opened by their addresses."""
+
+    def __init__(self, folder: str, path: Sequence[str]) -> None:
+        adopt_paths(folder, path)
+        self._problems: dict[str, Problem] = {}
+
+    def check(self, name: str, weights: Mapping[str, float] | None, answer: str, mode: Mode) -> WorkerAnswer:
+        """The checked Score of an answer. weights: Problem.user_weights"""
+        return self._answer(lambda problem: checked_score(problem, answer), name, weights, mode)
+
+    def takes_seed(self, name: str, weights: Mapping[str, float] | None, answer: str, mode: Mode) -> WorkerAnswer:
+        """Whether the scorer, which failed on `answer`, can score its seed."""
+        return self._answer(lambda problem: scores_its_seed(problem, answer), name, weights, mode)
+
+    def _answer(self, work: Any, name: str, weights: Mapping[str, float] | None, mode: Mode) -> WorkerAnswer:
+        try:
+            set_sandbox_mode(mode)
+            key = repr((name, weights))
+            if key not in self._problems:
+                (problem,) = resolve(name)
+                self._problems[key] = weigh_by(problem, weights)
+            return WorkerAnswer(work(self._problems[key]))
+        except Exception as error:
+            return answer_of_error(error)
+
+
+def start_scorer_actors(options: ClusterOptions) -> list[Any]:
+    """Start the processes; Ray restarts those that are lost."""
+    remote = ray.remote(ScorerActor).options(
+        num_cpus=options.scorer_cpus,
+        num_gpus=options.scorer_gpus,
+        resources=options.scorer_resources or None,
+        max_restarts=-1,
+        max_task_retries=-1,
+    )
+    return [remote.remote(str(Path.cwd()), list_import_path()) for _ in range(options.scorers)]
+
+
+class ClusterScorer(Scorer):
+    """A Scorer that sends its answers to processes on other nodes, in turn."""
+
+    def __init__(self, scorer_actors: Sequence[Any], mode: Mode) -> None:
+        super().__init__(_ANSWERS_EACH * len(scorer_actors))
+        self._scorer_actors, self._mode = itertools.cycle(scorer_actors), mode
+        self._turn = threading.Lock()
+
+    def check(self, problem: Problem, answer: str) -> Score:
+        score: Score = self._ask("check", problem, answer)
+        return score
+
+    def takes_seed(self, problem: Problem, answer: str) -> bool:
+        return bool(self._ask("takes_seed", problem, answer))
+
+    def _ask(self, method: str, problem: Problem, answer: str) -> Any:
+        with self._turn:
+            scorer_actor = next(self._scorer_actors)
+        asked = problem.name, problem.user_weights
+        try:
+            scored: WorkerAnswer = ray.get(getattr(scorer_actor, method).remote(*asked, answer, self._mode))
+            return scored.result()
+        except (ScorerFault, SandboxFault):
+            raise
+        except (RayError, WorkerFailed) as error:
+            reason = " ".join(str(error).split())[-200:]
+            raise SandboxFault(f"{problem.name}: no process of the cluster can score it ({reason})") from None
+        except Exception as error:
+            raise SandboxFault(str(error)) from None
+
+
+_STORE_BYTES = 100 << 20
+"""Shared memory of a Ray that we start: its processes exchange little data."""
+
+_REACH_SECONDS = 10.0
+_HEAD_OR_TOKEN = (
+    "is its head running, is this machine one of the cluster (`ray start --address`), and has it the cluster's token "
+    "(~/.ray/auth_token, RAY_AUTH_MODE=token)?"
+)
+"""Ray's errors do not tell these cases apart."""
+
+
+def connect(place: ClusterAddress) -> bool:
+    """Join the cluster, or start one for `local`. Returns whether the caller must leave it. Raises BadInput."""
+    if ray.is_initialized():
+        return False
+    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+    if place.where == LOCAL:
+        settings |= {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": _STORE_BYTES}
+    _check_reachable(place.where)
+    logging.getLogger("ray").setLevel(logging.ERROR)  # its warnings are of no use to a search
+    try:
+        ray.init(address=LOCAL if place.where == LOCAL else place.where, **settings)
+    except (ConnectionError, RuntimeError, ValueError, RayError, OSError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        remedy = "start one with `ray start --head`" if place.where == AUTO else _HEAD_OR_TOKEN
+        raise BadInput(f"--ray {place.where}: no Ray cluster can be joined ({reason}); {remedy}") from None
+    return True
+
+
+def _check_reachable(where: str) -> None:
+    """Raise BadInput if HOST:PORT refuses connections. Ray would retry for minutes and ignore Ctrl-C."""
+    host, colon, port = where.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise BadInput(f"--ray {where}: no Ray cluster can be joined ({error}); is its head running?") from None
+
+
+def check_shared_database(db: str, place: ClusterAddress) -> None:
+    """Raise BadInput if other machines cannot write to the database."""
+    url = parse_url(db)
+    if url.drivername != "sqlite":
+        return
+    nodes = list_alive_nodes()
+    hosts = {str(node["NodeManagerHostname"]) for node in nodes}
+    if len(nodes) > 1 or hosts - {socket.gethostname()}:
+        raise BadInput(
+            f"{mask_url(url)} is a file of one machine, and the Ray cluster at {place} has {len(nodes)} nodes; "
+            "use --db postgresql+psycopg://..., or --ray local"
+        )
+
+
+def list_alive_nodes() -> list[Mapping[str, Any]]:
+    """Ray's records of the nodes that are alive."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def check_room_for_tasks(place: ClusterAddress) -> None:
+    """Raise BadInput if scoring processes leave no resources for a task, which would wait for ever."""
+    options, total = place.options, ray.cluster_resources()
+    scoring = {"CPU": options.scorer_cpus, "GPU": options.scorer_gpus, **options.scorer_resources}
+    needed = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
+    free = {name: total.get(name, 0.0) - options.scorers * scoring.get(name, 0.0) for name in needed}
+    if options.scorers and any(free[name] < amount for name, amount in needed.items() if amount > 0):
+        raise BadInput(
+            f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no "
+            f"resources for a task on {total.get('CPU', 0.0):g}; ask for fewer, or for less ?scorer_cpus="
+        )
+
+
+def list_import_path() -> list[str]:
+    """The import path of this process, without the entry for its working directory."""
+    return [entry for entry in sys.path if entry]
+
+
+def adopt_paths(folder: str, path: Sequence[str]) -> None:
+    """Change to the driver's folder, if this machine has it, and import from the driver's path first."""
+    with contextlib.suppress(OSError):  # another machine need not have it
+        os.chdir(folder)
+    sys.path[:0] = [entry for entry in path if entry not in sys.path]
+
 
 _MOST_LOST = 5
 """Tasks that a run may lose."""
@@ -75,7 +339,7 @@ class ClusterRunner:
         raise SearchFailed(f"{run}: {_MOST_LOST} processes were lost ({reason}); evo resume continues")
 
     async def _run(self, function: Callable[..., WorkerAnswer], *arguments: Any) -> None:
-        """Call a function of evo.cluster.node on any node with room. Raises its fault, WorkerFailed for a bug, or
+        """Call a function of this module on any node with room. Raises its fault, WorkerFailed for a bug, or
         RayError if its process is gone."""
         options = self.place.options
         remote = ray.remote(function).options(

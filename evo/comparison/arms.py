@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evo.errors import BadInput
-from evo.search.defaults import planned_iterations
+from evo.search.resources import planned_iterations
 from evo.search.stop import StopReason, ended_by
 from islands.comparisons import runs_named
 from islands.store import Store

@@ -14,8 +14,7 @@ from evo.config.compare import CLASSIC, CLASSIC_POLICY, ArmConfig, CompareConfig
 from evo.config.run import PromptConfig, RunConfig, load_config
 from evo.errors import BadInput
 from evo.provenance import source_commit
-from evo.search.defaults import resolve_iterations, resolve_settings, to_stored
-from evo.search.resources import resolve_problems
+from evo.search.resources import resolve_iterations, resolve_problems, resolve_settings, to_stored
 from islands.comparisons import PlannedRun, plan, run_name
 from islands.store import Store
 from vpo.policies.address import parse_addresses

@@ -26,20 +26,16 @@ import numpy as np
 
 from evo.comparison.results import Results, common_horizon
 from evo.evaluation.preferences import is_share
-from evo.stats import (
+from evo.stats.differences import (
     Difference,
     Verdict,
-    by_unit,
     detectable,
     fewest_pairs,
-    mean_band,
-    mean_interval,
+    fewest_seeds,
     paired_difference,
     verdict,
-    wilson,
 )
-from evo.stats.differences import fewest_seeds
-from evo.stats.intervals import Interval
+from evo.stats.intervals import Interval, by_unit, mean_band, mean_interval, wilson
 from problems.objectives import FITNESS, REWARD, Measure
 from vpo.scalarize import Floats
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.stats import Difference, fewest_pairs, mean_interval, paired_difference
-from evo.stats.intervals import Interval
+from evo.stats.differences import Difference, fewest_pairs, paired_difference
+from evo.stats.intervals import Interval, mean_interval
 
 SEED, WINNER, TUNED, SAMPLED = "seed", "winner", "tuned start", "plain sampling"
 RIVALS = {TUNED: "tuning the seed's numbers does", SAMPLED: "sampling its policy as often does"}

@@ -6,7 +6,7 @@ A trained operator and a population must beat baselines at equal answers:
     hill        the same policy, shown only the best answer so far (islands.population.selection.hill)
     scs         the same policy, shown random successful answers (islands.population.selection.scs)
     classic     for mazes: random re-routings of the parent, no model, islands as in every arm
-    tuned-start the numbers of the seed tuned by CMA-ES, no model (evo.prompts.tuned)
+    tuned-start the numbers of the seed tuned by CMA-ES, no model (evo.prompts.registry)
 
 The first three repeat an arm, by default the first: `hill`, or `hill=ARM`. None of them trains.
 """

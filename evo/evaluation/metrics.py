@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from evo.evaluation.preferences import judging_weights
-from evo.stats import Difference, mean_interval, paired_difference
+from evo.stats.differences import Difference, paired_difference
+from evo.stats.intervals import mean_interval
 from problems.contract import ScorerFault
 from vpo.metrics import best_at_k, best_of_scalarized, diversity, pareto_fraction, pass_at_k
 from vpo.scalarize import Bools, Floats

@@ -16,9 +16,15 @@ from evo.errors import BadInput
 from evo.evaluation.evaluate import OnProgress, check_evaluation, open_formats, sample_seeds
 from evo.evaluation.metrics import Evaluation, compare_problems
 from evo.provenance import source_commit
-from evo.search.defaults import resolve_address, resolve_settings, workers
-from evo.search.resources import check_one_policy, open_policy, resolve_problems
-from evo.stats import verdict
+from evo.search.resources import (
+    check_one_policy,
+    open_policy,
+    resolve_address,
+    resolve_problems,
+    resolve_settings,
+    workers,
+)
+from evo.stats.differences import verdict
 from evo.whole_file import write_whole
 from problems.address import name_few
 from problems.contract import Problem

@@ -10,7 +10,6 @@ inputs have changed is refused, since its results would be mixed with results of
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import signal
@@ -18,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal
 
 import yaml
@@ -30,6 +28,7 @@ from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import SEARCHES, STAGE_KINDS, Pipeline, Stage, replace_references
 from evo.search.resources import problems_at
+from evo.signals import ENDS, handling
 from evo.tui.child import CommandProcess
 from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
@@ -165,7 +164,7 @@ class PipelineRun:
         with lock_folder(self.folder, _LOCK, "another evo pipeline works in this directory; stop it first"):
             self._load()  # another process may have worked here
             left = self.left()
-            with self._obeying_interrupts():
+            with handling(self._interrupt, *ENDS):
                 for stage in left:
                     status = self._do(stage, quiet, report)
                     if status is not Status.DONE:
@@ -269,24 +268,11 @@ class PipelineRun:
         finally:
             self._process = None
 
-    @contextlib.contextmanager
-    def _obeying_interrupts(self) -> Iterator[None]:
-        """Let the stage react to Ctrl-C, TERM and HUP; this process only stops to begin stages."""
-
-        def interrupted(number: int, frame: FrameType | None) -> None:
-            self.interrupted = True
-            if self._process is not None:
-                self._process.send_signal(number)
-
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
-            numbers.append(signal.SIGHUP)
-        before = {number: signal.signal(number, interrupted) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _interrupt(self, number: int) -> None:
+        """The stage reacts to the signal; this process only stops to begin stages."""
+        self.interrupted = True
+        if self._process is not None:
+            self._process.send_signal(number)
 
 
 def _flags(values: Mapping[str, Any]) -> list[str]:

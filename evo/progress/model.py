@@ -35,8 +35,7 @@ from evo.comparison.summary import (
 from evo.errors import BadInput
 from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge_worth, judging_weights, read_rises
 from evo.progress.answer import NO_ORIGIN, StoredAnswer, problem_of, read_answers, statement_of
-from evo.progress.answer_set import AnswerSet, choose_sets, value_of_set
-from evo.progress.front import FrontAnswer, read_valid
+from evo.progress.answer_set import AnswerSet, FrontAnswer, choose_sets, read_valid, value_of_set
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
@@ -46,9 +45,9 @@ from evo.progress.snapshot import (
     TrainingCurve,
     Weighted,
 )
-from evo.search.defaults import planned_iterations
-from evo.stats import Verdict, mean_interval
-from evo.stats.intervals import Interval
+from evo.search.resources import planned_iterations
+from evo.stats.differences import Verdict
+from evo.stats.intervals import Interval, mean_interval
 from islands.browse import candidate, first_prompt
 from islands.groups import CandidateReader, children
 from islands.lock import LOST

@@ -18,9 +18,9 @@ from evo.comparison.summary import ArmSummary, Curve, Summary
 from evo.evaluation.preferences import is_share
 from evo.progress.model import Progress
 from evo.progress.snapshot import ArmSnapshot, Snapshot
-from evo.search.defaults import planned_iterations
+from evo.search.resources import planned_iterations
 from evo.search.status import format_time
-from evo.stats import Difference, write_difference
+from evo.stats.differences import Difference, write_difference
 from evo.stats.intervals import Interval
 from evo.values import digits_of, scored_value, write_number, write_signed, write_value, write_values
 from islands.runs import RunOverview, SearchOverview
@@ -80,12 +80,12 @@ def arm_name(name: str, place: int) -> TableCell:
     return TableCell(name, name, sort=name.lower(), mark="arm", arm=place)
 
 
-def number_cell(value: float | None, form: str = ".3f", mark: str = "") -> TableCell:
+def number_cell(value: float | None, form: str = ".3f") -> TableCell:
     """A count, a time or a rate."""
     if value is None or not math.isfinite(value):
         return TableCell(NONE, number=True)
     plain = int(value) if form.endswith("d") else value + 0.0  # never -0
-    return TableCell(format(plain, form), float(value), sort=round(float(value), 9), mark=mark, number=True)
+    return TableCell(format(plain, form), float(value), sort=round(float(value), 9), number=True)
 
 
 def interval_cell(value: Interval | None, form: str = ".3f") -> TableCell:
@@ -419,8 +419,8 @@ def against_cell(standing: Standings, arm: int, row: int, objective: Objective) 
     return TableCell(f"{result} {size}".rstrip(), gap, measure, sort=sign * 1e6 + (ahead if size else 0.0), mark=mark)
 
 
-def target_cell(problem: ProblemRecord, beside: Iterable[Value] = ()) -> TableCell:
-    return value_cell(value_of(problem.metrics, problem.target), beside)
+def target_cell(problem: ProblemRecord) -> TableCell:
+    return value_cell(value_of(problem.metrics, problem.target))
 
 
 # Answers

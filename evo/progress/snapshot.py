@@ -18,7 +18,7 @@ from evo.comparison.results import Results
 from evo.comparison.summary import Curve, Summary
 from evo.progress.answer import NO_ORIGIN, Statement, StoredAnswer
 from evo.search.status import active_periods, clock, seconds_until, union
-from evo.stats import Verdict
+from evo.stats.differences import Verdict
 from islands.browse import CandidateDetail, Origin
 from islands.lock import LOST
 from islands.types import FORMAT, Totals

@@ -33,14 +33,14 @@ from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.rows import PREFERENCE_TITLES, change_of, curve_title
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
-from evo.report.answers import MOST_CARDS, bounded, problem_details
-from evo.report.plots import Plot, PlotLine, curve_lines
-from evo.report.remarks import describe_faults, describe_state
+from evo.report.answers import MOST_CARDS, Plot, PlotLine, bounded, curve_lines, problem_details
 from evo.report.tables import (
     HINTS,
     Table,
     arms_table,
     cost_table,
+    describe_faults,
+    describe_state,
     differences_table,
     errors_table,
     machines_table,

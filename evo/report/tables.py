@@ -1,9 +1,11 @@
 """The tables of the page and of the terminal, as plain values: cells with their texts and sort keys. A row is cells by
-their titles, of which a table shows some; the words of the page explain them (evo.glossary)."""
+their titles, of which a table shows some; the words of the page explain them (evo.glossary). `describe_state` and
+`describe_faults` write the lines above them."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -37,6 +39,7 @@ from evo.progress.snapshot import Snapshot, error_name
 from evo.values import mark, write_number
 from islands.types import RunRecord
 from problems.objectives import HasValues, fitness_objective, own_values
+from problems.weights import describe_fitness
 
 _MEAN_BEST = "mean best"
 """In the glossary, the column of mean best values, whose title names what is measured."""
@@ -71,12 +74,11 @@ HINTS: Mapping[str, str] = {
 }
 
 
-def make_table(name: str, caption: str, rows: Sequence[TableRow], titles: Sequence[str] = ()) -> Table | None:
-    """A table of rows that all have the same titles, without the columns that hold no value; None without a row.
-    titles: those to show, by default all"""
+def make_table(name: str, caption: str, rows: Sequence[TableRow]) -> Table | None:
+    """A table of rows that all have the same titles, without the columns that hold no value; None without a row."""
     if not rows:
         return None
-    kept = [title for title in titles or rows[0] if any(row[title].text != NONE for row in rows)]
+    kept = [title for title in rows[0] if any(row[title].text != NONE for row in rows)]
     hints = {title: HINTS.get(title, HINTS[_MEAN_BEST] if rows[0][title].measure else "") for title in kept}
     columns = [TableColumn(title, hints[title], any(row[title].number for row in rows)) for title in kept]
     return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
@@ -274,3 +276,57 @@ def machines_table(comparison: Comparison) -> Table | None:
 
 def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def describe_state(comparison: Comparison) -> str:
+    """What is searched."""
+    seeds = max(len(arm.runs) for arm in comparison.arms)
+    answers = comparison.arms[0].answers
+    parts = [
+        _counted(len(comparison.arms), "arm") if len(comparison.arms) > 1 else comparison.arms[0].policy,
+        _counted(len(comparison.problems), "problem"),
+        _counted(seeds, "seed"),
+        f"{_counted(comparison.iterations, 'iteration')} of {_counted(answers, 'answer')} planned for each",
+    ]
+    fitness = describe_fitness(comparison.arms[0].runs[0].config.get("weights"))
+    return "; ".join(filter(None, (", ".join(parts), fitness)))
+
+
+def describe_faults(progress: Progress, snapshot: Snapshot) -> list[str]:
+    """Warnings that a reader needs before using a metric."""
+    comparison, summary = progress.comparison, progress.summary
+    horizon = 0 if summary is None else summary.horizon or summary.best_horizon
+    remarks = list(() if progress.store.reweighed is None else progress.store.reweighed.lines)
+    remarks += [f"The arms are not comparable: {progress.incomparable}."] if progress.incomparable else []
+    remarks += ["The scorer changed between these runs, so that their values may not compare."] * progress.rescored
+    statuses = Counter(run.status for run in comparison.runs if run.status != "done")
+    if summary is None:
+        remarks += ["No iteration is committed yet."] * (not comparison.failed)
+    elif statuses:
+        states = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+        seeds = max(len(arm.runs) for arm in comparison.arms)
+        remarks.append(
+            f"Unfinished: of {_counted(len(comparison.runs), 'run')}, {states}. Metrics of whole searches are taken at "
+            f"the horizon, {summary.place(horizon)}"
+            + (f", of {summary.seeds} of {seeds} seeds." if summary.seeds < seeds else ".")
+        )
+    elif comparison.budget:
+        remarks.append("Metrics and curves are over {}, up to the budget of {:,.10g}.".format(*comparison.budget))
+    elif comparison.ended_by_budget:
+        remarks.append(
+            f"Metrics are taken at the end of each run's budget. Some ended before iteration {summary.iterations}; in "
+            "curves over iterations, their last value continues to the right."
+        )
+    elif horizon < summary.iterations:
+        remarks.append(
+            f"Metrics are taken at iteration {horizon} of {summary.iterations}, the last that every search has reached."
+        )
+    for problem in progress.failed:
+        remarks.append(f"Left out, its scorer failed: {problem.name} ({problem.arm}): {problem.message[:300]}")
+    if snapshot.statuses.get("failed") or snapshot.statuses.get("interrupted"):
+        remarks += [reason[:300] for reason in snapshot.reasons]
+    return remarks
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

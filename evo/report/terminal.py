@@ -15,16 +15,17 @@ from evo.encoding import visible
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import WEIGHTINGS, WORTH, arm_dicts, difference_dict, differences, preference_search_rows
-from evo.report.remarks import describe_faults, describe_state
 from evo.report.tables import (
     Table,
     arms_table,
+    describe_faults,
+    describe_state,
     differences_table,
     make_table,
     preferences_table,
     set_table,
 )
-from evo.stats import detectable
+from evo.stats.differences import detectable
 from evo.stats.intervals import Interval
 from problems.address import name_few
 

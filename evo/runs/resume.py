@@ -18,8 +18,7 @@ from evo.config.trackers import check_trackers, tracker_name
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun, check_seeds
-from evo.search.defaults import resolve_iterations, to_stored
-from evo.search.resources import Resources
+from evo.search.resources import Resources, resolve_iterations, to_stored
 from evo.search.status import ended_periods, seconds_until
 from islands.comparisons import begun_run, runs_named
 from islands.runs import run_progress, run_totals

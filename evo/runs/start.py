@@ -14,12 +14,15 @@ from typing import Any
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput, UnusableScorer
-from evo.prompts.registry import open_format
-from evo.prompts.tuned import TunedFormat
+from evo.prompts.registry import TunedFormat, open_format
 from evo.provenance import source_commit
 from evo.runs.preflight import ASK_TELL, check_new_run, check_price
 from evo.search.core import SearchCore
-from evo.search.defaults import (
+from evo.search.loop import Learner, SearchLoop
+from evo.search.operators import Operator
+from evo.search.problem_run import ProblemRun
+from evo.search.resources import (
+    Resources,
     planned_iterations,
     population_config,
     resolve_iterations,
@@ -28,10 +31,6 @@ from evo.search.defaults import (
     resolve_settings,
     to_stored,
 )
-from evo.search.loop import Learner, SearchLoop
-from evo.search.operators import Operator
-from evo.search.problem_run import ProblemRun
-from evo.search.resources import Resources
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
 from islands.errors import DatabaseUnavailable, UnknownRun

@@ -14,8 +14,8 @@ from dataclasses import InitVar, dataclass, field, replace
 
 from evo.config.run import RunConfig
 from evo.prompts.contract import PromptFormat
-from evo.prompts.tuned import TunedFormat
-from evo.search.defaults import planned_iterations
+from evo.prompts.registry import TunedFormat
+from evo.search.resources import planned_iterations
 from evo.search.score import AnswerScores
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.population.config import ISLANDS

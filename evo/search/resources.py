@@ -1,7 +1,10 @@
-"""The resources of a search, opened once for all searches that share them: problems, policies, the scorer."""
+"""The resources of a search, opened once for all searches that share them: problems, policies, the scorer. Before that,
+unset options are resolved from the problem, the policy and the machine."""
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,15 +12,160 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
-from evo.search.defaults import warn_of_resources, workers
 from evo.search.operators import Operator
+from islands.population.config import PopulationConfig
 from problems.address import grouped
 from problems.contract import Problem
-from problems.scoring import Scorer
+from problems.objectives import groups_of
+from problems.openevolve.config import FEATURE_DIMENSIONS, TEMPERATURE
+from problems.scoring import Scorer, describe_resources, lacking, most_of
 from problems.weights import weigh_by
+from vpo.advantage import METHODS
 from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
+
+_DEFAULT_ITERATIONS = 100
+_WITHOUT_MODEL = "scripted:mutate"
+_TRAINING_ROLLOUTS = 4
+"""Rollouts of a search that trains, unless the user names a number."""
+
+
+def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+    """Settings that the user left open, as an OpenEvolve directory's config decides them: seed, temperature, top-p,
+    tokens of a rollout; one answer per rollout for edits of a program, and for whole programs of a hosted model, whose
+    replies would be cut, and for commands; and what scoring takes, as the scorers declare."""
+    given, decided = config.model_fields_set, dict[str, Any]()
+    kinds = {address.kind for address in parse_addresses(config.policy)}
+    for settings in (problem.settings for problem in problems):
+        if "seed" in settings and "seed" not in given:
+            decided.setdefault("seed", settings["seed"])
+        served = "diff_based_evolution" in settings and kinds == {"openai"}  # a model's own is not known
+        if config.temperature is None and ("temperature" in settings or served):
+            decided.setdefault("temperature", float(settings.get("temperature", TEMPERATURE)))
+        if "top_p" in settings and "top_p" not in given:
+            decided.setdefault("top_p", float(settings["top_p"]))
+        if "max_tokens" in settings and config.max_new_tokens is None:
+            decided["max_new_tokens"] = max(decided.get("max_new_tokens", 0), settings["max_tokens"])
+        if "diff_based_evolution" in settings and "answers" not in given:
+            decided.setdefault("answers", 1)
+    programs = any(problem.answer_format == "python" for problem in problems)
+    if "answers" not in given and ("command" in kinds or ("openai" in kinds and programs)):
+        decided.setdefault("answers", 1)
+    if config.set_size:
+        for problem in (problem for problem in problems if len(groups_of(problem.metrics)) == 1):
+            why = "has one objective" if len(problem.metrics) == 1 else "is served by one answer in all objectives"
+            told = f"--set {config.set_size}: {problem.name} {why}, so the best set is its best answer"
+            warnings.warn(told, stacklevel=2)
+    if config.until_solved and all(problem.target is None for problem in problems):
+        told = "--until-solved stops nothing: no problem here has a target; a scorer declares one by `target`"
+        warnings.warn(told, stacklevel=2)
+    taken = most_of(problem.resources for problem in problems)
+    if taken and config.scoring_resources is None:
+        decided["scoring_resources"] = taken
+    # only given keys are carried over: population_config distinguishes a user's value from a default by that
+    return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
+
+
+def resolve_address(config: RunConfig) -> RunConfig:
+    """The settings to put on record: the options of the policy's address take precedence."""
+    fields = {"temperature", "top_p", "max_tokens", "device", "dtype"}
+    named = parse_address(config.policy).common.model_dump(include=fields, exclude_unset=True)
+    if "max_tokens" in named:
+        named["max_new_tokens"] = named.pop("max_tokens")
+    return config.model_copy(update=named)
+
+
+def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+    """The default policy only understands mazes. Without a policy of the user's, an OpenEvolve directory is searched by
+    the models that its config names, and other problems by their default policy or by random edits; a warning reports
+    that. Raises BadInput if directories name different models."""
+    other = next((problem.name for problem in problems if problem.answer_format != "route"), None)
+    if "policy" in config.model_fields_set or other is None:
+        return config
+    named = list(dict.fromkeys(each.settings["policy"] for each in problems if "policy" in each.settings))
+    if len(named) > 1:
+        raise BadInput(f"the problems name different models ({'; '.join(named)}): choose with --policy")
+    if named:
+        warnings.warn(f"No --policy given; using the models of config.yaml: {named[0]}", stacklevel=2)
+        return config.model_copy(update={"policy": named[0]})
+    own = {problem.default_policy for problem in problems}
+    if len(own) == 1 and (policy := own.pop()):
+        warnings.warn(f"No --policy given; using {policy} for {other}", stacklevel=2)
+        return config.model_copy(update={"policy": policy})
+    used = f"No --policy given; using {_WITHOUT_MODEL} (random edits of numbers and programs, no model) for {other}"
+    warnings.warn(f"{used}. Choose a model by a hub id, a directory or openai:MODEL@URL", stacklevel=2)
+    return config.model_copy(update={"policy": _WITHOUT_MODEL})
+
+
+def resolve_rollouts(config: RunConfig) -> RunConfig:
+    """A method that compares the rollouts of a prompt group needs several. Without a number of the user's one is chosen
+    here, with a warning."""
+    if config.train is None or config.train.method not in METHODS or "rollouts" in config.model_fields_set:
+        return config
+    text = f"{config.train.method} compares the rollouts of an iteration: using --rollouts {_TRAINING_ROLLOUTS}"
+    warnings.warn(text, stacklevel=2)
+    return config.model_copy(update={"rollouts": _TRAINING_ROLLOUTS})
+
+
+def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
+    """The configuration as a run keeps it: complete, except that the population has only the user's values, so that
+    a resume completes it from the problems' directories as the start did."""
+    kept = config.model_dump(mode="json")
+    given = config.population.model_dump(mode="json", exclude_unset=True)
+    given.setdefault("strategy", config.population.strategy)
+    given.setdefault("islands", config.population.islands)
+    if given["strategy"] in ("auto", "pareto"):
+        given.setdefault("pareto_pool", config.population.pareto_pool)
+        given.setdefault("climb", config.population.climb)
+    return {**kept, "population": given, "problems": list(addresses), "limit": None}
+
+
+def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
+    """Defaults, then an OpenEvolve directory's config, then the user's settings."""
+    fields = PopulationConfig.model_fields
+    settings = {k: v for k, v in problem.settings.items() if k in fields and v is not None}
+    if problem.settings:  # whose metrics are features, and span the grid only if the config says so
+        settings.setdefault("feature_dimensions", FEATURE_DIMENSIONS)
+    given = config.population.model_dump(exclude_unset=True)
+    if not given.get("islands"):
+        given.pop("islands", None)  # left open
+    return PopulationConfig.model_validate({**settings, **given})
+
+
+def resolve_iterations(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+    """The iterations that the user left open, as OpenEvolve directories plan them; a run stores them, for its resume
+    and for everything that counts them."""
+    planned = [problem.settings.get("max_iterations") or _DEFAULT_ITERATIONS for problem in problems]
+    if config.iterations is not None or config.iterations_each or not planned:
+        return config
+    same = len(set(planned)) == 1
+    return config.model_copy(update={"iterations": planned[0]} if same else {"iterations_each": planned})
+
+
+def planned_iterations(config: Mapping[str, Any], problems: int | None = None) -> list[int]:
+    """Iterations of each problem, by the config of a run. problems: how many; by default those that the config names"""
+    count = max(1, len(config.get("problems") or ())) if problems is None else problems
+    if not config.get("iterations") and (each := config.get("iterations_each")):
+        return [*each, *[_DEFAULT_ITERATIONS] * count][:count]
+    return [int(config.get("iterations") or _DEFAULT_ITERATIONS)] * count
+
+
+def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
+    """How many answers are scored at once."""
+    if config.scoring_workers:
+        return config.scoring_workers
+    asked = [p.settings.get("parallel_evaluations") or 0 for p in problems]
+    return max([os.cpu_count() or 1, *asked])
+
+
+def warn_of_resources(config: RunConfig) -> None:
+    """Warn if this machine, which scores, lacks what scoring takes."""
+    taken = config.scoring_resources or {}
+    if missing := lacking(taken):
+        text = f"scoring takes {describe_resources(taken)}, and this machine lacks {missing}; it scores anyway"
+        warnings.warn(f"{text}. --ray ADDRESS?scorers=N scores on other nodes", stacklevel=2)
+
 
 OpenPolicy = Callable[[RunConfig, Sequence[Problem]], Policy]
 """The policy that a configuration names, ready for these problems."""

@@ -11,29 +11,3 @@ the unit of every interval and test, under S seeds. Two kinds of seeds:
 For a single problem, intervals and tests are over its seeds and hold for that problem only. A single problem under one
 seed has neither.
 """
-
-from evo.stats.differences import (
-    Difference,
-    Verdict,
-    detectable,
-    fewest_pairs,
-    paired_difference,
-    verdict,
-    write_difference,
-)
-from evo.stats.intervals import CONFIDENCE, by_unit, mean_band, mean_interval, wilson
-
-__all__ = [
-    "CONFIDENCE",
-    "Difference",
-    "Verdict",
-    "by_unit",
-    "detectable",
-    "paired_difference",
-    "fewest_pairs",
-    "mean_band",
-    "mean_interval",
-    "verdict",
-    "wilson",
-    "write_difference",
-]

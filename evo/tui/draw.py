@@ -11,11 +11,10 @@ from evo.progress.rows import NONE, arm_rows, arm_weights, change_of, common_pre
 from evo.progress.snapshot import ImprovementLine, Snapshot, error_name
 from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
-from evo.tui.numbers import ago, count
 from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import draw_plot
 from evo.tui.problems import ProblemTable, legend
-from evo.values import write_signed, write_value
+from evo.values import ago, count, write_signed, write_value
 
 _MOST_IMPROVEMENTS, _MOST_ERRORS = 12, 12
 

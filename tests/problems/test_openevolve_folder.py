@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evo.config.run import RunConfig
-from evo.search.defaults import population_config
+from evo.search.resources import population_config
 from islands.population.config import PopulationConfig
 from problems import BadAddress, Problem, ScorerFault, resolve
 from problems.openevolve.config import DEFAULTS, OpenEvolveConfig, read_config

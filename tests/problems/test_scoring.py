@@ -10,7 +10,7 @@ import pytest
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.defaults import resolve_settings, warn_of_resources
+from evo.search.resources import resolve_settings, warn_of_resources
 from evo.testing import ProblemContract
 from problems import Problem, Score, Scorer, ScorerFault
 from problems.contract import BadAddress

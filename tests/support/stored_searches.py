@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from support.island_samples import group, small_config
 
-from evo.progress.front import AnswerFront, FrontAnswer
+from evo.progress.answer_set import AnswerFront, FrontAnswer
 from islands.comparisons import PlannedRun, plan, run_name
 from islands.population.population import Population
 from islands.store import Store

@@ -12,7 +12,7 @@ CHAT = "chat"
 WORK_FOLDER = "work-folder"
 """Files in a folder, for commands (vpo.policies.command)."""
 TUNED = "tuned"
-"""Numbers to try in the seed, a line for each rollout (evo.prompts.tuned)."""
+"""Numbers to try in the seed, a line for each rollout (evo.prompts.registry)."""
 
 _TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96), "tagged": (384, 128)}
 """Per answer format: tokens per answer, and tokens per rollout for the text around the answers."""

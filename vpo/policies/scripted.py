@@ -3,7 +3,7 @@
     scripted:mutate        changes the answer it is shown: text, numbers, a Python program (vpo.policies.mutation)
     scripted:classic       re-routes mazes (vpo.languages.maze_lessons)
     scripted:random-route  routes that look at nothing
-    scripted:tuned         the seed with other numbers, which CMA-ES proposes (evo.prompts.tuned)
+    scripted:tuned         the seed with other numbers, which CMA-ES proposes (evo.prompts.registry)
     scripted:fixed=FILE    answers from a file
     scripted:NAME          an installed entry point of the group "evo.generators" (Generator or TokenGenerator of
                            vpo.policies.scripted)

@@ -8,7 +8,6 @@ import math
 import shlex
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from evo.plugins.formulas.table import BadTable
 from evo.plugins.formulas.writing import latex_name, write_sympy
 from evo.provenance import source_commit
 from evo.search.status import clock
+from evo.signals import handling
 from evo.tui.child import can_show
 from evo.tui.line import cut_to as shorten
 
@@ -160,7 +160,14 @@ def _fit(
     )
     for line in (*saved.data["notes"], describe_data(saved)):
         console.print(line, soft_wrap=True, markup=False)
-    with _interruptible() as interrupted:
+    interrupted: list[int] = []
+
+    def interrupt(number: int) -> None:
+        if interrupted:  # the second ends the process
+            raise KeyboardInterrupt
+        interrupted.append(number)
+
+    with handling(interrupt, signal.SIGINT, signal.SIGTERM):
         ended = _search(saved, parts, path, console, plain, interrupted)
     if plot is not None and ended.recommended is not None:
         _save_plot(ended, parts, plot, ended.recommended)
@@ -172,7 +179,7 @@ def _fit(
         console.print(f"\nSaved in {path}. Next:", soft_wrap=True, markup=False)
         console.print(f"  evo fit show {shown} --row {row} --as python", soft_wrap=True, markup=False)
         console.print(f"  evo fit --resume {shown} --seconds 300", soft_wrap=True, markup=False)
-    return INTERRUPTED if interrupted[0] else 0
+    return INTERRUPTED if interrupted else 0
 
 
 def _begin(file: Path | None, name: str | None, changes: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
@@ -198,26 +205,8 @@ def _reopen(file: Path | None, name: str, changes: dict[str, Any]) -> tuple[Save
     return saved, path, fits.reopen_fit(saved)
 
 
-@contextlib.contextmanager
-def _interruptible() -> Iterator[list[bool]]:
-    """The first Ctrl-C or TERM signal ends the search and keeps its front; the second ends the process."""
-    seen = [False]
-
-    def interrupt(_number: int, _frame: object) -> None:
-        if seen[0]:
-            raise KeyboardInterrupt
-        seen[0] = True
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield seen
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _search(
-    saved: SavedFit, parts: SplitTable, path: Path, console: Console, plain: bool, interrupted: list[bool]
+    saved: SavedFit, parts: SplitTable, path: Path, console: Console, plain: bool, interrupted: list[int]
 ) -> SavedFit:
     """Search, and show how far it is: one line that changes, or further lines."""
     last = -math.inf
@@ -232,7 +221,7 @@ def _search(
             elif now - last >= LINE_SECONDS:
                 console.print(line, soft_wrap=True, markup=False)
                 last = now
-            return interrupted[0]
+            return bool(interrupted)
 
         return fits.run_fit(saved, parts, path, watch)
 

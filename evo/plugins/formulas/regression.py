@@ -172,10 +172,10 @@ def _add_sum(
     return Sum(tuple(terms), loss)
 
 
-def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Reals, fewest: int = 1) -> None:
+def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Reals) -> None:
     """Backward elimination: the term with the smallest t-value goes, and the rest is fitted again."""
     kept = list(range(len(terms)))
-    while len(kept) > fewest:
+    while len(kept) > 1:
         ledger.spend_pass(len(kept))
         solved = solve(columns[kept], target.z, target.root)
         if solved is None:

@@ -88,7 +88,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch):
 )
 def test_a_file_is_no_database_of_several_machines(monkeypatch, nodes, refused):
     pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
-    from evo.cluster import connection
+    from evo.cluster import runner as connection
 
     here = socket.gethostname()
     found = [{"NodeManagerHostname": here if host == "here" else host, "Alive": alive} for host, alive in nodes]
@@ -104,7 +104,7 @@ def test_a_file_is_no_database_of_several_machines(monkeypatch, nodes, refused):
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_where_nobody_listens_is_one_line_at_once(scheme):
-    connection = pytest.importorskip("evo.cluster.connection", reason="ray is not installed")
+    connection = pytest.importorskip("evo.cluster.runner", reason="ray is not installed")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: refused
         with pytest.raises(BadInput, match="no Ray cluster can be joined .*is its head running"):

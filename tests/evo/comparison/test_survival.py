@@ -8,7 +8,8 @@ from scipy import stats as reference
 
 from evo.comparison.results import Results
 from evo.comparison.summary import best_curve, metric_difference, solve_curve
-from evo.stats import paired_difference, wilson
+from evo.stats.differences import paired_difference
+from evo.stats.intervals import wilson
 
 inf, nan = math.inf, math.nan
 

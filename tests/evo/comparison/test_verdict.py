@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from evo.comparison.results import Results, worst_values
 from evo.comparison.summary import farthest, summarise, verdicts_of
-from evo.stats import Verdict
+from evo.stats.differences import Verdict
 from problems.objectives import Objective
 
 T = 10

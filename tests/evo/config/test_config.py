@@ -4,7 +4,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
 from evo.runs.resume import config_of
-from evo.search.defaults import to_stored
+from evo.search.resources import to_stored
 from islands.store import Store
 
 

@@ -8,7 +8,7 @@ import pytest
 from support.command_line import evo
 from support.stored_searches import best_under, store_vectors
 
-from evo.progress import front as fronts
+from evo.progress import answer_set as fronts
 from evo.progress.model import Progress
 from evo.progress.snapshot import Weighted
 from islands.store import Store

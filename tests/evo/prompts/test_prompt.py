@@ -11,8 +11,7 @@ from support.python_problem import PythonProblem
 from evo.config.run import PromptConfig, RunConfig
 from evo.errors import BadInput
 from evo.prompts.chat import ChatFormat, cut
-from evo.prompts.registry import open_format
-from evo.prompts.tokens import TokenFormat
+from evo.prompts.registry import TokenFormat, open_format
 from evo.search.resources import open_policy
 from islands.types import Candidate, Selection
 from problems.identity import identity

@@ -13,11 +13,10 @@ from support.hostile_text import AnyTextProblem, Elements
 
 from evo.cli import invoke
 from evo.progress.model import Progress
-from evo.report.answers import bounded
-from evo.report.plots import Plot, PlotLine
+from evo.report.answers import Plot, PlotLine, bounded
 from evo.report.tables import flattened
 from evo.report.terminal import comparison_dict, print_comparison
-from evo.stats import mean_interval
+from evo.stats.intervals import mean_interval
 from islands.schema import Runs
 from islands.store import Store
 

@@ -1,5 +1,5 @@
 """The sliders of weights in a real browser: by keyboard and by pointer, wide and narrow. What the
-script chooses is what evo.progress.front chooses."""
+script chooses is what evo.progress.answer_set chooses."""
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ from support.page_faults import CLIPPED, TOO_SMALL
 from support.stored_searches import best_under, store_vectors
 
 import evo
-from evo.progress.front import front_of
+from evo.progress.answer_set import front_of
 from evo.progress.model import Progress
 from islands.store import Store
 from problems.objectives import Objective

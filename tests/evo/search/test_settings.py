@@ -6,7 +6,9 @@ from support.python_problem import PythonProblem
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.defaults import (
+from evo.search.operators import Operator, Operators
+from evo.search.problem_run import WindowSize, window_of
+from evo.search.resources import (
     planned_iterations,
     population_config,
     resolve_iterations,
@@ -15,8 +17,6 @@ from evo.search.defaults import (
     to_stored,
     workers,
 )
-from evo.search.operators import Operator, Operators
-from evo.search.problem_run import WindowSize, window_of
 from vpo.policies.contract import PolicyTraits
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from bench.coverage import PROBLEMS, SCENARIOS, better, measure, measure_mean, rates
 from evo.comparison.summary import describe_detectable
-from evo.stats import detectable, paired_difference
-from evo.stats.differences import fewest_pairs, sign_flips
+from evo.stats.differences import detectable, fewest_pairs, paired_difference, sign_flips
 
 LEAST = 0.94
 FEWEST_KNOWN = 0.2

@@ -11,8 +11,8 @@ from scipy import stats
 
 from evo.comparison.results import Results
 from evo.comparison.summary import solve_curve
-from evo.stats import mean_interval, paired_difference, verdict
-from evo.stats.differences import exchange_test, splits
+from evo.stats.differences import exchange_test, paired_difference, splits, verdict
+from evo.stats.intervals import mean_interval
 
 
 def test_a_mean_over_several_seeds_has_students_interval_over_them() -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from evo.stats import Difference, fewest_pairs, mean_band, mean_interval, paired_difference, verdict, wilson
-from evo.stats.differences import EXACT_PAIRS, sign_flips
-from evo.stats.intervals import Interval
+from evo.stats.differences import EXACT_PAIRS, Difference, fewest_pairs, paired_difference, sign_flips, verdict
+from evo.stats.intervals import Interval, mean_band, mean_interval, wilson
 
 TRIALS = 300
 

@@ -7,7 +7,7 @@ from evo.comparison.results import Results
 from evo.comparison.summary import best_curve, solve_curve
 from evo.progress.answer import StoredAnswer
 from evo.progress.snapshot import ArmSnapshot, Detail, ImprovementLine, Snapshot
-from evo.stats import Verdict
+from evo.stats.differences import Verdict
 from islands.browse import CandidateDetail
 from islands.types import Candidate, CandidateSummary, ProblemRecord, Totals
 from problems.objectives import Value

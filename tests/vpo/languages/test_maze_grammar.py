@@ -9,7 +9,7 @@ import pytest
 import torch
 from support import grammar_words
 
-from evo.api.load import policy_at
+from evo.api.policy import policy_at
 from problems.maze.board import simulate
 from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import problem_set
