@@ -14,7 +14,6 @@ from rich.markup import escape
 from evo.api.drive import ComparisonOutcome
 from evo.cli.options import OutputOptions, format_arguments, print_json, print_table
 from evo.errors import INTERRUPTED
-from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.runs.finish import SearchOutcome
 from evo.search.status import clock, describe_errors, describe_usage
 from evo.values import rate, write_value, write_values
@@ -23,6 +22,7 @@ from problems.objectives import Measure, Objective, Value
 from problems.weights import SPREAD, describe_fitness
 
 if TYPE_CHECKING:
+    from evo.progress.answer_set import AnswerSet
     from evo.progress.model import Progress
 
 SHOWN_PROBLEMS, SHOWN_SETS = 30, 3
@@ -153,6 +153,8 @@ def _read_sets(outcome: SearchOutcome, db: str, most: int | None = None) -> list
     interrupted."""
     if not _wants_set(outcome):
         return []
+    from evo.progress.answer_set import choose_sets  # a plain search does without
+
     with Store.open(db, read_only=True) as store:
         runs = [store.run(outcome.run)]
         return choose_sets(store, runs, held_out=outcome.outcome == "done", most=most, spread=True)
