@@ -22,7 +22,6 @@ SPARED = (
     "evo.runs.resume",
     "evo.training",
     "evo.tui.app",
-    "problems.custom.command",
     "problems.custom.scorer_file",
     "textual",
     "vpo.servers.address",
