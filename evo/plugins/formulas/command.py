@@ -74,7 +74,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     cls=GroupedCommand,
     sections={
         "Data": ("target", "columns", "weights", "test_share", "drop_missing", "header"),
-        "Search": ("loss", "seconds", "evaluations", "max_size", "functions", "guesses", "seed"),
+        "Search": ("loss", "seconds", "evaluations", "max_size", "functions", "guesses", "units", "seed"),
         "Execution and output": ("name", "resume", "plot", "plain", "as_json"),
     },
     epilog="`evo fit show` lists the saved fits; `evo fit show NAME --row 3 --as python` prints a row.",
@@ -123,6 +123,11 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     help="The functions that may occur, such as /,**,sqrt,exp,log,sin; + - * always may.  [default: 15 of them]",
 )
 @click.option("--guess", "guesses", multiple=True, metavar="FORMULA", help="A formula to start from; repeatable.")
+@click.option(
+    "--units",
+    metavar="NAME=UNIT,...|header",
+    help="The units of columns, or `header` for those of the header; a formula that breaks them is left out.",
+)
 @click.option("--seed", type=int, help="The seed of the held-out rows and of the search.  [default: 0]")
 @click.option("--name", help="The name of the fit; by default the file's and the target's.")
 @click.option("--resume", metavar="NAME", help="Continue a saved fit instead of starting one.")

@@ -32,6 +32,7 @@ from evo.plugins.formulas.grammar import Formula, arity
 from evo.plugins.formulas.residuals import describe_residuals
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_function
 from evo.plugins.formulas.search import search_formulas
+from evo.plugins.formulas.units import Dimension, parse_unit
 from evo.plugins.formulas.writing import plain_names, replace_names
 
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
@@ -82,11 +83,15 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         sample_weight: npt.ArrayLike | None = None,
         *,
         variable_names: Sequence[str] | None = None,
+        X_units: Sequence[str] | None = None,
+        y_units: str | None = None,
     ) -> Self:
         """Search formulas of the columns of X (n, d) that give y (n,).
 
         sample_weight: (n,) of the squared errors
         variable_names: of the columns, in formulas; those of a data frame, or x0, x1, .. by default
+        X_units, y_units: units of the columns and of y, such as "m/s^2" or "1"; "" may be any. A formula that breaks
+            them is left out; a constant may carry any unit
 
         Raises ValueError, one line, for parameters and rows that cannot be used.
         """
@@ -101,7 +106,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
             self.front_ = search_formulas(
                 rows,
                 goal,
-                _read_rules(self),
+                _read_rules(self, read_units(X_units, y_units, len(names))),
                 names=tuple(plain for _given, plain in names),
                 seconds=np.inf if self.timeout_in_seconds is None else float(self.timeout_in_seconds),
                 evaluations=self.max_evals,
@@ -229,7 +234,17 @@ def _merge_rows(x: Reals, y: Reals, weights: Reals | None) -> tuple[Reals, Reals
     return np.ascontiguousarray(merged[:, :-1]), merged[:, -1].copy(), None if equal else total
 
 
-def _read_rules(model: FormulaRegressor) -> FormulaRules:
+def read_units(x_units: Sequence[str] | None, y_units: str | None, columns: int) -> tuple[Dimension | None, ...] | None:
+    """The units of a table's columns and, last, of y; None without any. Raises ValueError."""
+    if x_units is None and y_units is None:
+        return None
+    texts = [""] * columns if x_units is None else list(x_units)
+    if len(texts) != columns:
+        raise ValueError(f"there are {len(texts)} X_units for {columns} columns")
+    return tuple(map(parse_unit, (*texts, y_units or "")))
+
+
+def _read_rules(model: FormulaRegressor, units: tuple[Dimension | None, ...] | None) -> FormulaRules:
     """What a model's parameters allow on the front. Raises ValueError, one line."""
     if model.binary_operators is None and model.unary_operators is None:
         names: tuple[str, ...] = DEFAULT_FUNCTIONS
@@ -244,4 +259,4 @@ def _read_rules(model: FormulaRegressor) -> FormulaRules:
                 raise ValueError(f"{name!r} takes {takes} argument(s): put it among the other operators")
     if model.maxsize < 1:
         raise ValueError("maxsize must be at least 1")
-    return FormulaRules(frozenset(map(read_function, names)), model.maxsize)
+    return FormulaRules(frozenset(map(read_function, names)), model.maxsize, units)

@@ -26,9 +26,10 @@ from evo.plugins.formulas.residuals import describe_residuals
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.search import search_formulas, weigh_errors
 from evo.plugins.formulas.table import BadTable, DataTable, read_table
+from evo.plugins.formulas.units import base_units, parse_unit, write_dimension
 from evo.plugins.formulas.writing import replace_names
 from evo.whole_file import write_whole
-from problems.address import did_you_mean
+from problems.address import did_you_mean, name_few
 
 _FORMAT = 1
 FITS_FOLDER = Path("fits")
@@ -40,6 +41,7 @@ SAVE_SECONDS = 1.0
 class FitSettings:
     """What decides a fit, in addition to its file.
 
+    units: `header`, or units by column as text
     loss: of `search_formulas`
     target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
     out; the rest as in `search` and `read_table`
@@ -50,6 +52,7 @@ class FitSettings:
     weights: str | None = None
     drop_missing: bool = False
     header: bool = True
+    units: str | None = None
     loss: str = "squared"
     seconds: float | None = 60.0
     evaluations: int | None = None
@@ -93,7 +96,7 @@ class FitSession:
 class SavedFit:
     """A fit as its file holds it.
 
-    data: path, sha256 and rows of the file, the names of its columns, notes on what was changed
+    data: path, sha256 and rows of the file, the names and units of its columns, notes on what was changed
     best: the index of the recommended row; made_by: the version and command
     advice: a line about the errors of the recommended row, "" if there is nothing to say
     """
@@ -266,7 +269,13 @@ def begin_fit(
 ) -> tuple[SavedFit, SplitTable]:
     """A new fit with its rows; nothing is written yet. Raises BadTable."""
     digest, parts = hash_file(path), settings.read(path)
-    table = parts.table
+    table, notes = parts.table, list(parts.table.notes)
+    if settings.units is None and any(table.units):
+        notes.append("The header has units; --units header leaves out formulas that break them.")
+    if settings.units and re.search(r"(°|\bdeg) ?[CF]\b|[℃℉]", f"{settings.units} {table.units}"):
+        notes.append("°C and °F count as units of their own, because their zeros are not that of K.")
+    if settings.units:
+        notes += _describe_units(_read_rules(settings, table), table)
     data = {
         "path": str(path.resolve()),
         "sha256": digest,
@@ -275,7 +284,8 @@ def begin_fit(
         "held_out": len(parts.test_y),
         "names": list(table.names),
         "target": table.target,
-        "notes": list(table.notes),
+        "units": list(table.units),
+        "notes": notes,
     }
     return SavedFit(name or _free_name(f"{path.stem}-{table.target}"), data, settings, made_by, time.time()), parts
 
@@ -326,7 +336,7 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     front = search_formulas(
         parts.x,
         parts.y,
-        _read_rules(settings),
+        _read_rules(settings, parts.table),
         names=fit.names,
         seconds=math.inf if settings.seconds is None else settings.seconds,
         evaluations=settings.evaluations,
@@ -365,21 +375,56 @@ def save_fit(fit: SavedFit, path: Path) -> None:
     write_whole(path, json.dumps(fit.record(), indent=1, ensure_ascii=False) + "\n")
 
 
-def _read_rules(settings: FitSettings) -> FormulaRules:
-    """What may be on the front. Raises BadTable for functions that are none."""
+def _read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
+    """What may be on the front. Raises BadTable for functions and units that cannot be read."""
     try:
         codes = read_functions(("+", "-", "*", *(settings.functions or DEFAULT_FUNCTIONS)))
     except ValueError as error:
         raise BadTable(f"--functions: {error}") from None
-    return FormulaRules(codes, settings.max_size)
+    units = dict(zip((*table.names, table.target), table.units, strict=True))
+    if settings.units is None:
+        return FormulaRules(codes, settings.max_size)
+    if settings.units != "header":
+        units = {}
+        for part in filter(None, settings.units.split(",")):
+            name, equals, unit = (text.strip() for text in part.partition("="))
+            name = table.spellings.get(name, name)
+            if not equals or name not in (*table.names, table.target):
+                known = ", ".join((*table.names, table.target))
+                raise BadTable(f"--units {part.strip()!r}: write header, or NAME=UNIT,... with names of {known}")
+            units[name] = unit
+    elif not any(units.values()):
+        raise BadTable("--units header: no name in the header has a unit, as in `mass [kg]`")
+    try:
+        dimensions = {name: parse_unit(unit) for name, unit in units.items()}
+    except ValueError as error:
+        raise BadTable(f"--units: {error}") from None
+    return FormulaRules(codes, settings.max_size, tuple(map(dimensions.get, (*table.names, table.target))))
+
+
+def _describe_units(rules: FormulaRules, table: DataTable) -> list[str]:
+    """How the units were understood, and which were not."""
+    of = {
+        name: unit
+        for name, unit in zip((*table.names, table.target), rules.units or (), strict=True)
+        if unit is not None
+    }
+    notes = [f"Units: {', '.join(f'{name} {write_dimension(unit)}' for name, unit in of.items())}."]
+    if unknown := list(dict.fromkeys(name for unit in of.values() for name in base_units(unit))):
+        what = "is no unit that is known, and counts" if len(unknown) == 1 else "are no units that are known, and count"
+        notes.append(f"{name_few(unknown, 8)} {what} as a base unit; a law across it has a constant with a unit.")
+    return notes
 
 
 def _check_search(settings: FitSettings, table: DataTable) -> None:
     """Raises BadTable for settings of the search that it would refuse."""
-    rules = _read_rules(settings)
+    rules = _read_rules(settings, table)
     for guess in settings.guesses:
-        if rules.express(_parse_guess(guess, table)) is None:
+        formula = rules.express(_parse_guess(guess, table))
+        if formula is None:
             raise BadTable(f"--guess {guess!r} is too large, or has functions that --functions leaves out")
+        if not rules.keeps_units(formula):
+            raise BadTable(f"--guess {guess!r} breaks the units")
 
 
 def _parse_guess(text: str, table: DataTable) -> Formula:

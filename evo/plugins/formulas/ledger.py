@@ -96,7 +96,7 @@ class Ledger:
         loss: its mean squared error
         """
         expressed = self.rules.express(formula) if math.isfinite(loss) else None
-        if expressed is None:
+        if expressed is None or not self.rules.keeps_units(expressed):
             return False
         formula, loss = expressed, max(loss, 0.0)
         lowest = min((each.loss for size, each in self.best.items() if size <= formula.size), default=math.inf)

@@ -1,4 +1,4 @@
-"""What a formula of the front may look like: its functions and its size."""
+"""What a formula of the front may look like: its functions, its size, its units."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 
 from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, apply, constant, fixed
+from evo.plugins.formulas.units import Dimension, is_consistent
 
 DEFAULT_FUNCTIONS = (
     *("+", "-", "*", "/", "**", "square", "cube", "sqrt", "exp", "log", "sin", "cos", "tanh"),
@@ -22,10 +23,12 @@ class FormulaRules:
     """What a search may put on its front.
 
     functions: codes that may occur; max_size: nodes
+    units: dimensions of the columns and, last, of the target, None where any will do; None if none are kept
     """
 
     functions: frozenset[int]
     max_size: int = 50
+    units: tuple[Dimension | None, ...] | None = None
 
     @cached_property
     def _allowed(self) -> frozenset[int]:
@@ -45,9 +48,15 @@ class FormulaRules:
             formula = rewritten
         return formula if formula.size <= self.max_size else None
 
+    def keeps_units(self, formula: Formula) -> bool:
+        """Whether the formula gives the target's dimension from those of the columns."""
+        return self.units is None or is_consistent(formula, self.units[:-1], self.units[-1])
+
     def admits_term(self, term: Formula) -> bool:
         """Whether a sum with this term can be on the front."""
-        return self.express(term) is not None
+        if self.express(term) is None:
+            return False
+        return self.units is None or is_consistent(term, self.units[:-1], None)
 
     # -- other functions -----------------------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.evaluation import COLUMNS, Reals, check_size, fit_constants, quiet
 from evo.plugins.formulas.front import Front, FrontRow, freedom, recommend
-from evo.plugins.formulas.grammar import Formula, parse_formula, write_formula
+from evo.plugins.formulas.grammar import Formula, apply, constant, parse_formula, write_formula
 from evo.plugins.formulas.ledger import EXACT, Ledger, SearchEnded
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.scales import ScaledRows
@@ -163,7 +164,9 @@ def _make_front(ledger: Ledger, data: ScaledRows, names: tuple[str, ...], unit: 
     for each in ledger.front():
         formula = _polish(each.formula, data, rounding) if polish else data.leave(each.formula)
         allowed = rules.express(formula)
-        if allowed is not None:
+        if allowed is not None and not rules.keeps_units(allowed) and rules.admits_term(allowed):
+            allowed = rules.express(apply(g.MUL, constant(1.0), allowed))  # which carries the unit that is missing
+        if allowed is not None and rules.keeps_units(allowed):
             candidates.append((allowed, data.loss(allowed)))
     rows: list[FrontRow] = []
     least = lowest = math.inf

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas.evaluation import COLUMNS, TARGETS, Reals, check_size
+from evo.plugins.formulas.units import is_unit
 from evo.plugins.formulas.writing import plain_names
 from problems.address import did_you_mean, name_few
 from problems.contract import BadAddress
@@ -45,7 +46,7 @@ _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?(e[+-]?\d+)?", re.I)
 """A number in which commas may separate thousands."""
 _COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.I)
 _EUROPEAN = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+", re.I)
-_HEAD = re.compile(r"(?P<stem>.*?)\s*\[(?P<unit>.*)\]")
+_HEAD = re.compile(r"(?P<stem>.*?)\s*(?:\[(?P<named>.*)\]|\((?P<given>[^()]*)\))")
 """A name with its unit."""
 
 
@@ -295,9 +296,10 @@ def read_columns(cells: TableCells) -> TableColumns:
     stems = [match["stem"] if match else head for match, head in zip(split, printable, strict=True)]
     labels, units = list(printable), [""] * len(printable)
     for k, match in enumerate(split):
-        if match:
-            labels[k] = stems[k] if stems.count(stems[k]) == 1 else printable[k]
-            units[k] = match["unit"].strip()
+        alone = stems.count(stems[k]) == 1
+        if match and (match["named"] is not None or alone and is_unit(match["given"])):
+            labels[k] = stems[k] if alone else printable[k]
+            units[k] = (match["named"] or match["given"] or "").strip()
     try:
         names = plain_names(labels)
     except ValueError as fault:

@@ -38,7 +38,7 @@ ROWS = [[round(0.3 + k * 0.7 % 2.1, 3), k * k % 11, k % 7] for k in range(24)]
 
 
 def test_a_law_is_found_saved_and_printed_in_every_form(energy, capsys):
-    assert invoke(["fit", "energy.csv", "--target", "energy", *FEW]) == 0
+    assert invoke(["fit", "energy.csv", "--target", "energy", "--units", "header", *FEW]) == 0
     printed = capsys.readouterr().out
     assert "Renamed 'top speed' to top_speed." in printed and "Left out who: text, such as 'r0' in line 2." in printed
     assert "Left out column 1 (x1): it names the rows; name it in --columns to keep it." in printed
@@ -156,6 +156,10 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
             "Invalid value for '--loss': 'huber(1)' is not one of 'squared', 'relative'",
         ),
         ("a,b,y", [[*row[:2], f"{row[2]}e200"] for row in ROWS], ["-y", "y"], "largest number of y is 6e+200; write"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "q=m"], "--units 'q=m': write header, or NAME=UNIT,..."),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "a=m/"], "--units: 'm/' is not a unit"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "a=m,b=s", "--guess", "a+b"], "--guess 'a+b' breaks the units"),
         ("a,b,y", ROWS, ["-y", "y", "--plot", "p.doc"], "the name must end in .png, .svg, .pdf"),
         ("a\x1b[2J,b,y", ROWS, [], "data.csv has a?[2J, b, y"),
         ("a,b,y", ROWS[:9], ["-y", "y"], "9 rows of data; at least 10 are needed"),
@@ -217,19 +221,19 @@ def test_tables_are_read_in_several_forms(here):
     dropped = read_table(path, "y", drop_missing=True)
     assert dropped.names == ("a_b", "a_b_2") and len(dropped.y) == len(ROWS)
     assert any("1 of 25 rows" in note for note in dropped.notes)
-    write(path, ["p [bar]", "p [Pa]", "q [m s-1]"], ROWS)
+    write(path, ["p [bar]", "p [Pa]", "q (m s-1)"], ROWS)
     pressures = read_table(path, "q")
     assert pressures.names == ("p_bar", "p_Pa") and pressures.units == ("bar", "Pa", "m s-1")
 
 
 def test_a_fit_is_whole_in_units_of_any_size_and_in_the_names_of_the_file(here, capsys):
     rows = [[f"{row[0]}e-149", row[1] + 1, f"{7 * row[0] / (row[1] + 1)}e150"] for row in ROWS]
-    write(here / "data.csv", ["flow [m3/h]", "T-0 [°C]", "y (%)"], rows)
-    given = ["-y", "y (%)", "--guess", "2.0*flow [m3/h]/T-0", "--name", "large"]
+    write(here / "data.csv", ["flow (m3/h)", "T-0 [°C]", "y (%)"], rows)
+    given = ["-y", "y (%)", "--units", "flow=m3/h,T-0=°C", "--guess", "2.0*flow (m3/h)/T-0", "--name", "large"]
     assert invoke(["fit", "data.csv", *given, *FEW]) == 0
     assert invoke(["fit", "--resume", "large", *FEW]) == 0
     printed = capsys.readouterr().out
-    assert "Recommended: y = 7e+299*flow/T_0" in printed
+    assert "Recommended: y = 7e+299*flow/T_0" in printed and "°C and °F count as units of their own" in printed
     row = load_fit("large")[0].recommended
     assert row.test_r2 > 0.999999 and row.complexity == 5
     made = {}

@@ -63,6 +63,8 @@ def test_names_of_a_data_frame_and_given_ones():
     for wrong, message in (
         ({"variable_names": ["a", "b", "c"]}, "3 variable_names for 2 columns"),
         ({"variable_names": ["a", "a"]}, "several columns with the name 'a'"),
+        ({"X_units": ["m", "m+"]}, "not a unit"),
+        ({"X_units": ["m"]}, "1 X_units for 2 columns"),
     ):
         with pytest.raises(ValueError, match=message):
             fitted().fit(X, LAW, **wrong)
@@ -89,6 +91,18 @@ def test_the_package_loads_without_scikit_learn(monkeypatch):
     assert "FormulaRegressor" in dir(evo) and "FormulaRegressor" not in evo.__all__, "a star imports no extra"
     with pytest.raises(ImportError, match=r"evo-search\[formulas\]"):
         _ = evo.FormulaRegressor
+
+
+def test_formulas_that_break_the_units_are_left_out():
+    length, other = X.T
+    goal = np.sin(length) + length + other  # breaks them
+    model = fitted().fit(X, goal, X_units=["m", "m"], y_units="m", variable_names=["a", "b"])
+    assert len(model.front_) > 1 and not any("sin(a)" in row.equation for row in model.front_)
+    units = {"X_units": ["m", "s"], "y_units": "m/s", "variable_names": ["a", "b"]}
+    law = fitted().fit(X, length / other, **units)
+    assert str(law.sympy()) == "a/b" and law.get_best().loss < 1e-20
+    swapped = fitted().fit(X, length / other, **{**units, "X_units": ["s", "m"]})
+    assert all(row.equation != "a/b" for row in swapped.front_)
 
 
 def test_outliers_of_small_weight_do_not_hide_the_law():

@@ -19,8 +19,9 @@ from evo.plugins.formulas.grammar import variable
 from evo.plugins.formulas.laws import feynman, small
 from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.regression import TermColumns
-from evo.plugins.formulas.rules import FormulaRules, read_functions
+from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.simplify import prune, simplify
+from evo.plugins.formulas.units import is_consistent, is_unit, parse_unit
 from evo.plugins.formulas.writing import plain_names, to_latex, to_python, to_sympy
 
 NAMES = ("a", "b")
@@ -168,6 +169,56 @@ def test_columns_have_different_names_that_formulas_can_write():
     assert plain_names(names) == ["x_1_2", "x_1", "lambda_", "x4", "np_", "_2nd", "mass"]
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        *(
+            ("m3/h", "m**3/s"),
+            ("kg m-3", "kg/m^3"),
+            ("kg·m/s²", "N"),
+            ("µm", "m"),
+            ("%", "1"),
+            ("-", "1"),
+            ("°", "rad"),
+        ),
+        *(("W/(m² K)", "W*m**-2*K**-1"), ("°C", "℃"), ("°F", "degF"), ("CO2", "CO2"), ("$/kg", "dollar/g")),
+        *(
+            ("Nm", "J"),
+            ("kNm", "J"),
+            ("kWh", "J"),
+            ("mAh", "C"),
+            ("mPas", "Pa*s"),
+            ("VA", "W"),
+            ("Bq", "Hz"),
+            ("Gy", "J/kg"),
+        ),
+        *(("l", "m^3"), ("mL", "m^3"), ("d", "s"), ("in", "m"), ("lb/in^2", "Pa*s^2/m"), ("psi", "Pa"), ("as", "s")),
+        *(("m^1/2", "m^0.5"), ("m1/2", "m^(1/2)"), ("MPa m^1/2", "Pa*m**0.5"), ("m^-1/2", "m**-0.5"), ("m/2", "m")),
+        *(("deg C", "°C"), ("deg. C", "°C"), ("degrees Celsius", "°C"), ("° F", "°F"), ("°K", "K"), ("/s", "Hz")),
+        *(("s-1", "Hz"), ("m²s⁻¹", "m^2/s"), ("km/h", "mph"), ("rpm", "Hz"), ("kg m^-3", "kg/m3"), ("feet", "m")),
+    ],
+)
+def test_units_are_read_as_they_are_written(text, same):
+    assert parse_unit(text) == parse_unit(same)
+    assert parse_unit("°C") not in (parse_unit("K"), parse_unit("°F"))
+
+
+@pytest.mark.parametrize("text", ["t", "l", "d", "x", "dollar", "n", "-1"])
+def test_what_may_be_a_symbol_in_parentheses_is_no_unit(text):
+    assert not is_unit(text)
+
+
+@pytest.mark.parametrize("unit", ["Nm", "flurb", ""])
+def test_a_law_is_not_lost_where_a_unit_is_unknown(unit):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(1, 9, (40, 2))
+    units = (parse_unit("N"), parse_unit("m"), parse_unit(unit))
+    front = search_formulas(
+        x, x[:, 0] * x[:, 1], evaluations=2000, rules=FormulaRules(read_functions(DEFAULT_FUNCTIONS), 30, units)
+    )
+    assert front.best.r2 > 1 - 1e-9 and front.best.complexity == (5 if unit == "flurb" else 3), front.best.text
+
+
 def test_a_front_has_no_row_that_gains_nothing():
     y = 2.5 * T + 1 + np.random.default_rng(7).normal(0, 0.5, len(T))
     front = search_formulas(T[:, None], y, evaluations=3000)
@@ -183,6 +234,13 @@ def test_every_term_has_its_values_however_many_there_are(monkeypatch):
     monkeypatch.setattr(regression, "_MOST_KEPT", 3)
     columns = TermColumns(make_ledger(np.ones((5, 4)), np.arange(4.0)))
     assert all(columns.get(variable(index)) is not None for index in (0, 1, 2, 3, 4, 0))
+
+
+def test_the_least_of_two_lengths_is_a_length_and_of_a_length_and_a_time_nothing():
+    length, time = parse_unit("m"), parse_unit("s")
+    least = parse_formula("min(a, b)", ("a", "b"))
+    assert is_consistent(least, (length, length), length) and not is_consistent(least, (length, length), time)
+    assert not is_consistent(least, (length, time), length)
 
 
 LAWS = (
