@@ -12,11 +12,11 @@ from modules import PACKAGES, ROOT, calls_of, find_circles, public_names, yields
 
 BUDGETS = {
     "evo": 22_800,
-    "evo/plugins": 8_650,
+    "evo/plugins": 8_950,
     "vpo": 9_350,
     "islands": 5_000,
     "problems": 10_050,
-    "tests": 33_500,
+    "tests": 33_600,
     "bench": 3_900,
 }
 """Lines of Python a folder; those of evo are without evo/plugins."""
