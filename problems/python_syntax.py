@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import re
 import symtable
 import threading
@@ -53,7 +54,13 @@ def parse_source(text: str, mode: str = "exec") -> Any:
     All code in this process should parse through these functions."""
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an invalid escape in a text is not ours to report
-        return ast.parse(text, mode=mode)
+        collects = gc.isenabled()
+        gc.disable()  # what it ends may print a traceback, for which Python 3.11 parses a line: a SystemError here
+        try:
+            return ast.parse(text, mode=mode)
+        finally:
+            if collects:
+                gc.enable()
 
 
 def parse_python(code: str) -> ast.Module | None:

@@ -86,7 +86,7 @@ def test_the_readme_is_short_and_begins_with_its_two_commands():
     found = [command.strip() for command in re.findall(r"\bpip install [^#`\n]*", text)]
     assert found == [
         "pip install -e . && evo demo",
-        'pip install -e ".[test]" && pytest -n 2',
+        'pip install -e ".[test]" && pytest -n 3',
         "pip install -e . --extra-index-url https://download.pytorch.org/whl/cpu",
         'pip install -e ".[docs]" && mkdocs serve',
     ]

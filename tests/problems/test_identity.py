@@ -52,6 +52,23 @@ def test_threads_may_parse_while_the_garbage_collector_lets_others_run():
     assert not raised
 
 
+def test_what_the_garbage_collector_ends_may_parse():
+    """As an exception in a finalizer does: its traceback parses the line that raised."""
+    code = "def f(n):\n" + "".join(f"    x{i} = [(a + {i}) * n for a in range({i})]\n" for i in range(40))
+    before = gc.get_threshold()
+    gc.set_threshold(50)
+    gc.callbacks.append(parse_a_line)
+    try:
+        assert parse_python(code) is not None and gc.isenabled()
+    finally:
+        gc.callbacks.remove(parse_a_line)
+        gc.set_threshold(*before)
+
+
+def parse_a_line(phase, info, depth=5):
+    ast.parse("x = 1") if depth == 0 else parse_a_line(phase, info, depth - 1)
+
+
 def test_a_text_is_parsed_once_for_all_who_leave_its_tree_unchanged(monkeypatch):
     parsed = []
     counted = functools.lru_cache(maxsize=8)(lambda code: parsed.append(code) or parse_python(code))

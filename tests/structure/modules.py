@@ -9,6 +9,8 @@ from pathlib import Path
 
 import grimp
 
+from problems.python_syntax import parse_source
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("problems", "vpo", "islands", "evo")
 
@@ -17,7 +19,7 @@ PACKAGES = ("problems", "vpo", "islands", "evo")
 def trees() -> dict[str, ast.Module]:
     """The syntax tree of every module, by its path from the root."""
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
-    return {file.relative_to(ROOT).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    return {file.relative_to(ROOT).as_posix(): parse_source(file.read_text(encoding="utf-8")) for file in files}
 
 
 def find_circles() -> list[list[str]]:
