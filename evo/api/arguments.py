@@ -31,7 +31,7 @@ _NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), 
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
     """A run's settings by their dotted keys, without those not given; `train="vpo"` is the method."""
-    settings = {name: plain_value(value) for name, value in given.items() if value is not None}
+    settings = plain_settings(given)
     if not isinstance(settings.get("train", {}), dict):
         settings["train.method"] = settings.pop("train")
     within = {FLAGS[name]: settings.pop(name) for name in FLAGS if name in settings}
@@ -44,6 +44,11 @@ def resumed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     if fixed := given.keys() - set(changes):
         raise BadInput(f"a resume keeps {min(fixed)}; it may change {', '.join(changes)}")
     return settings_of_run(given)
+
+
+def plain_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name as a command takes them, without those not given."""
+    return {name: plain_value(value) for name, value in given.items() if value is not None}
 
 
 def plain_value(value: Any) -> Any:

@@ -337,8 +337,8 @@ def _result(group: ScoredGroup, placements: Sequence[Placement]) -> TellResult:
 _Answers = str | Sequence[str]
 """The answers to one prompt: one, or several."""
 _MOST_AHEAD = 100_000
-_NOT_REPORTED = "evo.Search reports to no tracker: leave out report_to, which is for evo.run"
 """Prompts that may be asked and not yet told."""
+_NOT_REPORTED = "evo.Search reports to no tracker: leave out report_to, which is for evo.run"
 
 
 class Search:

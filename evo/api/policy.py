@@ -1,5 +1,4 @@
-"""`evo.load_policy`, `evo.load_problems`, `evo.evaluate` and `evo.train`: a policy that samples, is measured without
-search, or is fine-tuned by reward."""
+"""`evo.evaluate` and `evo.train`: a policy is measured without search, or fine-tuned by reward."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import ProblemSources, call_text, plain_value, split_problems
+from evo.api.arguments import ProblemSources, call_text, plain_settings, plain_value, split_problems
 from evo.api.display import Steps
 from evo.api.drive import Driver, python_driver
 from evo.api.results import ScorerWarning, data_frame
@@ -22,65 +21,16 @@ from evo.errors import BadInput
 from evo.evaluation.record import run_evaluation
 from evo.progress.training import is_training
 from evo.runs.preflight import check_new_training
-from evo.search.resources import problems_at
 from evo.search.status import clock
 from evo.search.stop import Stop
 from evo.training.directory import TrainingDirectory
 from evo.training.display import format_metrics, summarize_training
-from problems.contract import Problem
 from problems.registry import given
-from vpo.policies.contract import Policy
-from vpo.policies.registry import policy_at
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from evo.training.loop import Training
-
-
-def load_policy(address: str | os.PathLike[str], **settings: Any) -> Policy:
-    """The policy that an address names, ready to sample.
-
-    Args:
-        address: embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, scripted:NAME; options follow a
-            question mark, as in "embedded:vpo?temperature=0.7".
-        settings: of vpo.policies.address.PolicySettings: temperature, top_p, max_tokens (of a rollout), device,
-            dtype, batch (prompts a call), threads.
-
-    Raises:
-        ValueError: one line, if the address names nothing or a setting is wrong.
-        TypeError: an unknown setting.
-
-    Example:
-        policy = evo.load_policy("embedded:base", temperature=0.8)
-        groups = await policy.sample([prompt], rollouts=4, answers=3, seed=0)
-    """
-    if not isinstance(address, str | os.PathLike):
-        raise TypeError(f'a policy is named by its address, as in "embedded:vpo", not {address!r}')
-    return policy_at(
-        plain_value(address), **{name: plain_value(value) for name, value in settings.items() if value is not None}
-    )
-
-
-def load_problems(address: ProblemSources, *, limit: int | None = None) -> list[Problem]:
-    """The problems that addresses name, each once, in order.
-
-    Args:
-        address: "maze:hard", "programs:easy/3", "my_scorer.py" ..., or several.
-        limit: the most problems of each address.
-
-    Raises:
-        ValueError: one line, if an address names nothing.
-
-    Example:
-        problem = evo.load_problems("maze:test/17")[0]
-        problem.score(problem.seed_answer()).fitness
-    """
-    addresses, objects = split_problems(address)
-    if address is None:
-        raise TypeError('problems are named by an address, as in "maze:hard", not None')
-    with given(objects):
-        return problems_at(addresses, limit)
 
 
 @dataclass(frozen=True)
@@ -151,7 +101,7 @@ def evaluate(
         evo.evaluate("maze:test", policy="embedded:vpo", limit=50, seeds=3, output="vpo.json")["solve@30"]
     """
     addresses, objects = split_problems(address)
-    values = {name: plain_value(value) for name, value in settings.items() if value is not None}
+    values = plain_settings(settings)
     command = call_text("evaluate", address, output=output, **settings)
     driver = python_driver(progress, before="interrupted; nothing was written")
     with given(objects):
@@ -257,7 +207,7 @@ def train(
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
     """
     addresses, objects = split_problems(address)
-    named = {name: plain_value(value) for name, value in settings.items() if value is not None}
+    named = plain_settings(settings)
     command = call_text("train", method, address, output=output, resume=resume, config=config, **settings)
     driver = python_driver(progress, after="{0}: interrupted; evo.train(resume={0!r}) continues it")
     with given(objects):

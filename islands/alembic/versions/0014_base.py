@@ -1,4 +1,4 @@
-"""The first revision, the its tables are tests/fixtures/base_schema; nothing to do."""
+"""The first revision, whose tables tests/fixtures/base_schema has; nothing to do."""
 
 revision = "0014"
 down_revision = None

@@ -9,7 +9,6 @@ import pytest
 import torch
 from support import grammar_words
 
-from evo.api.policy import policy_at
 from problems.maze.board import simulate
 from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import problem_set
@@ -17,6 +16,7 @@ from problems.types import Prompt
 from vpo.languages.contract import open_dialect
 from vpo.languages.maze_lessons import Lessons
 from vpo.languages.maze_words import EDIT_DIALECT, MOST_NEW
+from vpo.policies.registry import policy_at
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import completion_logprobs, pack_groups
 
