@@ -10,17 +10,17 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 
 from islands.blobs import ids_to_bytes, pack, pack_floats
+from islands.engine import PreparedStatement
 from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store, Transaction
 from islands.types import GroupSums, ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
 
-_GROUP = insert(PromptGroups).returning(PromptGroups.c.id)
-_ROLLOUTS = insert(Rollouts).returning(Rollouts.c.id, sort_by_parameter_order=True)
-_CANDIDATES = insert(Candidates).returning(Candidates.c.id, sort_by_parameter_order=True)
-_PROMPT, _ANSWERS = insert(PromptTexts), insert(AnswerLinks)
-_SUMS = update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group"))
-"""Each statement of a group is built once: building one takes SQLAlchemy as long as running it."""
+_GROUP = PreparedStatement(insert(PromptGroups).returning(PromptGroups.c.id))
+_ROLLOUTS = PreparedStatement(insert(Rollouts).returning(Rollouts.c.id, sort_by_parameter_order=True))
+_CANDIDATES = PreparedStatement(insert(Candidates).returning(Candidates.c.id, sort_by_parameter_order=True))
+_PROMPT, _ANSWERS = PreparedStatement(insert(PromptTexts)), PreparedStatement(insert(AnswerLinks))
+_SUMS = PreparedStatement(update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group")))
 _Cells = Sequence[tuple[int, str, int | None]]
 """(island, cell, candidate id or None for a cell that is empty now)."""
 
@@ -52,12 +52,12 @@ class GroupWriter:
             top_p=group.top_p, sampling_seconds=group.sampling_seconds, scoring_seconds=group.scoring_seconds,
             created=time.time(),
         )  # fmt: skip
-        group_id = tx.connection.execute(_GROUP, row).scalar_one()
+        (group_id,) = _GROUP.run(tx.connection, [row])
         prompt_ids = ids_to_bytes(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
         texts = json.dumps([group.prompt.system, group.prompt.user]).encode()
         base, base_texts, base_ids = self._base or (None, None, None)
         packed = dict(texts=pack(texts, base_texts), token_ids=pack(prompt_ids, base_ids))
-        tx.connection.execute(_PROMPT, dict(packed, group_id=group_id, base=base))
+        _PROMPT.run(tx.connection, [dict(packed, group_id=group_id, base=base)])
         self._base = self._base or (group_id, texts, prompt_ids)
         ids = self.write_candidates(
             tx, fresh, measures, group_id, group.sequence, generation, group.island, group.parent
@@ -83,7 +83,7 @@ class GroupWriter:
         ]  # fmt: skip
         if not rollouts:
             return
-        rollout_ids = tx.connection.execute(_ROLLOUTS, rollouts).scalars().all()
+        rollout_ids = _ROLLOUTS.run(tx.connection, rollouts)
         seen: set[bytes] = set()
         links = []
         for rollout_id, scored in zip(rollout_ids, group.rollouts, strict=True):
@@ -98,7 +98,7 @@ class GroupWriter:
                     )
                 )  # fmt: skip
         if links:
-            tx.connection.execute(_ANSWERS, links)
+            _ANSWERS.run(tx.connection, links)
 
     def write_candidates(
         self,
@@ -123,12 +123,12 @@ class GroupWriter:
             )
             for answer, measured in zip(answers, measures, strict=True)
         ]  # fmt: skip
-        return list(tx.connection.execute(_CANDIDATES, rows).scalars()) if rows else []
+        return _CANDIDATES.run(tx.connection, rows) if rows else []
 
     def write_sums(self, tx: Transaction, group_id: int, sums: GroupSums, cells: _Cells) -> None:
         """What a group brought, once its answers are placed."""
         values: dict[str, Any] = {**vars(sums), "errors": dict(sums.errors) or None, "cells": list(cells) or None}
-        tx.connection.execute(_SUMS, {"of_group": group_id, **values})
+        _SUMS.run(tx.connection, [{"of_group": group_id, **values}])
 
     def add_cells(self, tx: Transaction, group_id: int, cells: _Cells) -> None:
         """Further changes of the archive with a group: those of the migration that followed it."""
