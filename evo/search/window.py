@@ -139,6 +139,12 @@ class Window:
             self.samplers[self._flying[0].operator].flush()
         return bool((await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
 
+    async def gather(self, seconds: float) -> None:
+        """Wait, no longer than that, until half of the iterations in flight may leave together."""
+        half = [one for one in self._flying[: (len(self) + 1) // 2] if one.is_sampled and not one.group.done()]
+        if half:
+            await asyncio.wait([half[-1].group], timeout=seconds)
+
     def _leaving(self) -> list[Iteration]:
         """Those of which the first to be back leaves next."""
         return self._flying if self.size.async_window else self._flying[:1]
