@@ -47,7 +47,10 @@ def unpack(blob: bytes, base: bytes | None = None) -> bytes:
 
 def ids_to_bytes(ids: npt.ArrayLike) -> bytes:
     """(T,) integers as int32. Raises ValueError beyond it."""
-    array = np.asarray(ids, dtype=np.int64).ravel()
+    array = np.asarray(ids).ravel()
+    if array.dtype == "<i4":
+        return _to_planes(array)
+    array = array.astype(np.int64)
     if len(array) and (array.min() < -(1 << 31) or array.max() >= 1 << 31):
         raise ValueError(f"token ids from {array.min()} to {array.max()} do not fit 32 bits")
     return _to_planes(array.astype("<i4"))
