@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Row, Select, bindparam, func, select, tuple_
 
-from islands.blobs import ids_of, unpack, unpack_floats
+from islands.blobs import base_of_ids, ids_of, unfold, unpack, unpack_floats
 from islands.schema import (
     AnswerLinks,
     Candidates,
@@ -307,6 +307,20 @@ def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]
     return {id: of[id] if row.base is None else unpack(row.blob, of[row.base]) for id, row in packed.items()}
 
 
+def read_texts(connection: Connection, rollouts: Mapping[int, str]) -> dict[int, str]:
+    """Rollout id -> its whole text. rollouts: the column `text` by id"""
+    links = (
+        select(AnswerLinks.c.rollout_id, Candidates.c.text)
+        .join(Candidates, Candidates.c.id == AnswerLinks.c.candidate_id)
+        .where(AnswerLinks.c.rollout_id.in_(rollouts))
+        .order_by(AnswerLinks.c.rollout_id, AnswerLinks.c.position)
+    )
+    answers: dict[int, list[str]] = {}
+    for rollout, text in connection.execute(links):
+        answers.setdefault(rollout, []).append(text)
+    return {id: unfold(text, answers.get(id, [])) for id, text in rollouts.items()}
+
+
 def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
     """Rollouts with their answers, by group id."""
     ids = [row.id for row in groups]
@@ -326,10 +340,11 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
     found: dict[int, list[ScoredRollout]] = {}
     samples = select(*Rollouts.c).where(Rollouts.c.group_id.in_(ids)).order_by(Rollouts.c.group_id, Rollouts.c.position)
     for row in connection.execute(samples):
-        record = Rollout(
-            row.text, ids_of(unpack(row.token_ids)), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
-        )
-        scored = ScoredRollout(record, tuple(answers.get(row.id, ())), row.format_error)
+        given, prompt = answers.get(row.id, []), prompts[row.group_id]
+        text = unfold(row.text, [answer.text for answer in given])
+        token_ids = ids_of(unpack(row.token_ids, base_of_ids(prompt)))
+        record = Rollout(text, token_ids, unpack_floats(row.logprobs), prompt, row.finish)
+        scored = ScoredRollout(record, tuple(given), row.format_error)
         found.setdefault(row.group_id, []).append(scored)
     return found
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from islands.blobs import ids_to_bytes, pack, pack_floats
+from islands.blobs import base_of_ids, fold, ids_to_bytes, pack, pack_floats
 from islands.engine import PreparedStatement
 from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store, Transaction
@@ -23,6 +23,18 @@ _PROMPT, _ANSWERS = PreparedStatement(insert(PromptTexts)), PreparedStatement(in
 _SUMS = PreparedStatement(update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group")))
 _Cells = Sequence[tuple[int, str, int | None]]
 """(island, cell, candidate id or None for a cell that is empty now)."""
+
+
+def _first_places(group: ScoredGroup, born: Collection[bytes]) -> list[list[int]]:
+    """Of each rollout, the places of its answers that are new candidates and stand first in the group."""
+    unseen, firsts = set(born), list[list[int]]()
+    for scored in group.rollouts:
+        firsts.append([])
+        for place, answer in enumerate(scored.answers):
+            if answer.identity in unseen:
+                unseen.discard(answer.identity)
+                firsts[-1].append(place)
+    return firsts
 
 
 class GroupWriter:
@@ -73,30 +85,28 @@ class GroupWriter:
         born: dict[bytes, int],
         id_of: Callable[[bytes], int],
     ) -> None:
+        if not group.rollouts:
+            return
+        firsts = _first_places(group, born)
+        base = base_of_ids(group.rollouts[0].rollout.prompt_ids)
         rollouts = [
             dict(
-                group_id=group_id, position=position, text=scored.rollout.text, finish=scored.rollout.finish,
-                token_ids=pack(ids_to_bytes(scored.rollout.token_ids)), logprobs=pack_floats(scored.rollout.logprobs),
-                format_error=scored.format_error,
+                group_id=group_id, position=position, finish=scored.rollout.finish, format_error=scored.format_error,
+                text=fold(scored.rollout.text, {place: scored.answers[place].text for place in places}),
+                token_ids=pack(ids_to_bytes(scored.rollout.token_ids), base),
+                logprobs=pack_floats(scored.rollout.logprobs),
             )
-            for position, scored in enumerate(group.rollouts)
+            for position, (scored, places) in enumerate(zip(group.rollouts, firsts, strict=True))
         ]  # fmt: skip
-        if not rollouts:
-            return
         rollout_ids = _ROLLOUTS.run(tx.connection, rollouts)
-        seen: set[bytes] = set()
-        links = []
-        for rollout_id, scored in zip(rollout_ids, group.rollouts, strict=True):
-            for position, answer in enumerate(scored.answers):
-                first = answer.identity in born and answer.identity not in seen
-                seen.add(answer.identity)
-                candidate = born.get(answer.identity)
-                links.append(
-                    dict(
-                        rollout_id=rollout_id, position=position, repeat=not first, seconds=answer.seconds,
-                        candidate_id=id_of(answer.identity) if candidate is None else candidate,
-                    )
-                )  # fmt: skip
+        links = [
+            dict(
+                rollout_id=rollout_id, position=place, repeat=place not in places, seconds=answer.seconds,
+                candidate_id=born[answer.identity] if answer.identity in born else id_of(answer.identity),
+            )
+            for rollout_id, scored, places in zip(rollout_ids, group.rollouts, firsts, strict=True)
+            for place, answer in enumerate(scored.answers)
+        ]  # fmt: skip
         if links:
             _ANSWERS.run(tx.connection, links)
 
