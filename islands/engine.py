@@ -179,7 +179,7 @@ def _sqlite(path: Path, read_only: bool, begin: str) -> Engine:
             check_same_thread=False,
         )
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA cache_size=-65536")  # 64 MiB
+        connection.execute("PRAGMA cache_size=-8192")  # 8 MiB: the rest is in the system's cache of the file
         if not read_only:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
