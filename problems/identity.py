@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import cache
+from typing import Any
 
 from problems.python_syntax import shared_tree
 
@@ -37,20 +38,21 @@ def _normal_form(answer: str, answer_format: str) -> str:
 def tree_text(node: object) -> str:
     """The tree as CPython 3.11 and 3.12 dump it, which stored identities are of; ast.dump takes twice as long. Raises
     RecursionError."""
+    kind: type = type(node)
     if isinstance(node, ast.AST):
         parts = []
-        for name, optional in _fields(type(node)):
+        for name, optional in _fields(kind):
             value = getattr(node, name)
             if value is not None or not optional:
                 parts.append(f"{name}={tree_text(value)}")
-        return f"{type(node).__name__}({', '.join(parts)})"
+        return f"{kind.__name__}({', '.join(parts)})"
     if isinstance(node, list):
         return f"[{', '.join([tree_text(one) for one in node])}]"
     return repr(node)
 
 
 @cache
-def _fields(kind: type[ast.AST]) -> list[tuple[str, bool]]:
+def _fields(kind: Any) -> list[tuple[str, bool]]:
     """The fields of a kind of node, and whether each may be missing."""
     return [(name, getattr(kind, name, ...) is None) for name in kind._fields]
 
