@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
@@ -23,18 +23,6 @@ _PROMPT, _ANSWERS = PreparedStatement(insert(PromptTexts)), PreparedStatement(in
 _SUMS = PreparedStatement(update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group")))
 _Cells = Sequence[tuple[int, str, int | None]]
 """(island, cell, candidate id or None for a cell that is empty now)."""
-
-
-def _first_places(group: ScoredGroup, born: Collection[bytes]) -> list[list[int]]:
-    """Of each rollout, the places of its answers that are new candidates and stand first in the group."""
-    unseen, firsts = set(born), list[list[int]]()
-    for scored in group.rollouts:
-        firsts.append([])
-        for place, answer in enumerate(scored.answers):
-            if answer.identity in unseen:
-                unseen.discard(answer.identity)
-                firsts[-1].append(place)
-    return firsts
 
 
 class GroupWriter:
@@ -87,26 +75,32 @@ class GroupWriter:
     ) -> None:
         if not group.rollouts:
             return
-        firsts = _first_places(group, born)
-        base = base_of_ids(group.rollouts[0].rollout.prompt_ids)
-        rollouts = [
-            dict(
-                group_id=group_id, position=position, finish=scored.rollout.finish, format_error=scored.format_error,
-                text=fold(scored.rollout.text, {place: scored.answers[place].text for place in places}),
-                token_ids=pack(ids_to_bytes(scored.rollout.token_ids), base),
-                logprobs=pack_floats(scored.rollout.logprobs),
-            )
-            for position, (scored, places) in enumerate(zip(group.rollouts, firsts, strict=True))
-        ]  # fmt: skip
+        base, unseen = base_of_ids(group.rollouts[0].rollout.prompt_ids), set(born)
+        rollouts, links = [], list[dict[str, Any]]()
+        for position, scored in enumerate(group.rollouts):
+            new: dict[int, str] = {}
+            for place, answer in enumerate(scored.answers):
+                if answer.identity in unseen:
+                    unseen.discard(answer.identity)
+                    new[place] = answer.text
+                candidate = born.get(answer.identity)
+                links.append(
+                    dict(
+                        rollout_id=position, position=place, repeat=place not in new, seconds=answer.seconds,
+                        candidate_id=id_of(answer.identity) if candidate is None else candidate,
+                    )
+                )  # fmt: skip
+            rollouts.append(
+                dict(
+                    group_id=group_id, position=position, text=fold(scored.rollout.text, new),
+                    token_ids=pack(ids_to_bytes(scored.rollout.token_ids), base),
+                    logprobs=pack_floats(scored.rollout.logprobs),
+                    finish=scored.rollout.finish, format_error=scored.format_error,
+                )
+            )  # fmt: skip
         rollout_ids = _ROLLOUTS.run(tx.connection, rollouts)
-        links = [
-            dict(
-                rollout_id=rollout_id, position=place, repeat=place not in places, seconds=answer.seconds,
-                candidate_id=born[answer.identity] if answer.identity in born else id_of(answer.identity),
-            )
-            for rollout_id, scored, places in zip(rollout_ids, group.rollouts, firsts, strict=True)
-            for place, answer in enumerate(scored.answers)
-        ]  # fmt: skip
+        for link in links:
+            link["rollout_id"] = rollout_ids[link["rollout_id"]]
         if links:
             _ANSWERS.run(tx.connection, links)
 
