@@ -97,6 +97,7 @@ class SearchStatus(Totals):
 
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now; reply: the newest one
+    drawing: tokens of iterations in flight, which count in the rate only
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
@@ -109,6 +110,7 @@ class SearchStatus(Totals):
     estimated: int = 0
     unanswered: int = 0
     reply: str = ""
+    drawing: int = 0
     commit_seconds: float = 0.0
     training_seconds: float = 0.0
     syncing_seconds: float = 0.0
@@ -148,7 +150,7 @@ class SearchStatus(Totals):
             "active": self.active.stored(),
             "seconds": round(seconds, 3),
             "answers_per_second": round(self.answers / seconds, 2),
-            "tokens_per_second": round(self.tokens / seconds, 1),
+            "tokens_per_second": round((self.tokens + self.drawing) / seconds, 1),
             "policy_busy": round(min(1.0, sampling / seconds), 4),
             "sampling_seconds": round(sampling, 3),
             "scoring_queue": scoring_queue,
