@@ -12,9 +12,8 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from evo.cli.options import format_arguments, json_option, open_console, print_json, print_table
@@ -101,25 +100,30 @@ class _Board:
         if not shown:
             yield None
             return
-        with Live(get_renderable=self._table, console=self._console, refresh_per_second=2, transient=True):
+        with Live(get_renderable=self._draw, console=self._console, refresh_per_second=2, transient=True):
             self._console.show_cursor(True)  # a kill leaves the terminal as it is then
             yield lambda line: self._console.print(Text.from_ansi(line))
 
-    def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-        for _ in range(4):
-            table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, ratio=1)
-        for stage in self._run.pipeline.stages.values():
+    def _draw(self) -> Group:
+        rows, below = [], {}
+        for number, stage in enumerate(self._run.pipeline.stages.values()):
             record = self._run.record(stage.name)
             working = stage is self._stage and record.state is Status.BEGUN
-            seconds = record.seconds + (time.monotonic() - self._began if working else 0.0)
             stands, curve = _progress(self._run, stage) if working else ("", "")
+            seconds = record.seconds + (time.monotonic() - self._began if working else 0.0)
             state = stands or ("works" if working else str(record.state))
-            note = f"{curve}  {_watch(self._run, stage)}".strip() if working else record.reason
             spent = clock(seconds) if seconds else ""
-            table.add_row(f"{_MARKS[record.state]} {stage.name}", stage.kind, state, spent, note)
-        return table
+            rows.append((f"{_MARKS[record.state]} {stage.name}", stage.kind, state, spent, curve or record.reason))
+            if working:
+                below[number] = f"    {_watch(self._run, stage)}".rstrip()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines: list[Text] = []
+        for number, row in enumerate(rows):
+            cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append(Text(cells.rstrip(), no_wrap=True, overflow="crop"))
+            if below.get(number):
+                lines.append(Text(below[number], "dim", overflow="fold"))
+        return Group(*lines)
 
 
 def _progress(run: PipelineRun, stage: Stage) -> tuple[str, str]:
