@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from evo.testing import ProblemContract
-from problems import Problem, Score, ScorerFault, register, resolve
-from problems import registry as registry_module
+from problems import Problem, Score, ScorerFault, resolve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -91,17 +90,12 @@ class Ten(Problem):
 
 
 class TestTenLines(ProblemContract):
-    """A problem of nothing but what it must have, registered."""
+    """A problem of nothing but what it must have."""
 
     answers = ("banana",)
 
-    @pytest.fixture(autouse=True)
-    def _registered(self, monkeypatch):
-        monkeypatch.setattr(registry_module, "_registered", {})
-        register("ten")(Ten)
-
     def problem(self):
-        return resolve("ten")[0]
+        return Ten()
 
     def test_the_defaults(self):
         problem = self.problem()
@@ -113,7 +107,7 @@ class TestTenLines(ProblemContract):
         )
         assert problem.seed_answer() == "" and problem.canonical(" a\r\nb ") == "a\nb"
         assert problem.files_of("x") == {"answer.txt": "x"} and problem.answer_of({"answer.txt": "x"}) == "x"
-        assert problem.target_under([1.0]) is None and problem.fingerprint() == resolve("ten")[0].fingerprint()
+        assert problem.target_under([1.0]) is None and problem.fingerprint() == Ten().fingerprint()
         assert Problem.__abstractmethods__ == {"statement", "score"}
         with pytest.raises(ScorerFault, match="no held-out cases"):
             problem.score_held_out("x")

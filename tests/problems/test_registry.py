@@ -5,12 +5,11 @@ from importlib.metadata import EntryPoint
 import pytest
 
 import problems
-from problems import BadAddress, Problem, Score, describe_sets, register, resolve
-from problems import registry as registry_module
+from problems import BadAddress, Problem, Score, describe_sets, resolve
 
 
 class Own(Problem):
-    """A problem registered by a test."""
+    """A problem of an entry point."""
 
     objectives = ("length",)
 
@@ -24,12 +23,6 @@ class Own(Problem):
         return Score((float(len(answer)),), float(len(answer)))
 
 
-@pytest.fixture
-def registered(monkeypatch):
-    monkeypatch.setattr(registry_module, "_registered", {})
-    return registry_module._registered
-
-
 def test_mazes_and_programs_by_set_and_index():
     assert [p.name for p in resolve("maze:test", limit=2)] == ["maze:test/0", "maze:test/1"]
     assert [p.name for p in resolve("maze:test/17")] == ["maze:test/17"]
@@ -37,41 +30,33 @@ def test_mazes_and_programs_by_set_and_index():
     assert all(isinstance(p, Problem) for p in resolve("programs:easy"))
 
 
-def test_a_decorator_registers_a_class_a_function_or_a_list(registered):
-    register("own")(Own)
+def pair():
+    """Two of them."""
+    return [Own("a"), Own("b")]
 
-    @register("pair")
-    def pair():
-        """Two of them."""
-        return [Own("a"), Own("b")]
 
-    register("single")(Own("single"))
+SINGLE, WRONG, ODD = Own("single"), lambda: [1], [1]
+
+
+def test_an_entry_point_is_a_problem_or_a_class_or_function_that_makes_some(install):
+    for name, made in (("own", "Own"), ("pair", "pair"), ("single", "SINGLE"), ("wrong", "WRONG"), ("odd", "ODD")):
+        install(EntryPoint(name, f"{__name__}:{made}", "evo.problems"))
     assert [p.name for p in resolve("own")] == ["own:whole"]
     assert [p.name for p in resolve("own:part")] == ["own:part"]
     assert [p.name for p in resolve("pair", limit=1)] == ["own:a"]
     assert [p.name for p in resolve("single")] == ["own:single"]
     told = {entry["name"]: entry["description"] for entry in describe_sets()}
     assert told["pair"] == "Two of them."
-    with pytest.raises(BadAddress, match="takes nothing after a colon"):
-        resolve("pair:2")
-    register("wrong")(lambda: [1])
-    with pytest.raises(BadAddress, match="made a int"):
-        resolve("wrong")
-
-
-@pytest.mark.parametrize("name", ["maze", "programs", "a:b", "a/b", ""])
-def test_names_that_cannot_be_registered(name):
-    with pytest.raises(ValueError):
-        register(name)
-
-
-def test_entry_points(install):
-    install(EntryPoint("installed", f"{__name__}:Own", "evo.problems"))
-    assert [p.name for p in resolve("installed:x")] == ["own:x"]
-    assert "installed" in {entry["name"] for entry in describe_sets()}
-    install(EntryPoint("installed", "json.decoder:Own", "evo.problems"))
+    for address, says in (
+        ("pair:2", "takes nothing after a colon"),
+        ("wrong", "made a int"),
+        ("odd", "is a list, no problem"),
+    ):
+        with pytest.raises(BadAddress, match=says):
+            resolve(address)
+    install(EntryPoint("own", "json.decoder:Own", "evo.problems"))
     with pytest.raises(BadAddress, match="json.decoder:Own cannot be loaded: .*no attribute 'Own'"):
-        resolve("installed")
+        resolve("own")
 
 
 def test_files_that_are_no_problems(tmp_path):
@@ -110,15 +95,17 @@ def test_a_part_of_a_set_is_named_by_its_ends():
             resolve(wrong)
 
 
-def test_a_limit_opens_no_more_of_a_list_than_it_takes(tmp_path):
-    opened = []
+OPENED = []
 
-    @register("counted")
-    def make(which):
-        opened.append(which)
-        return Own(which)
 
+def counted(which):
+    OPENED.append(which)
+    return Own(which)
+
+
+def test_a_limit_opens_no_more_of_a_list_than_it_takes(tmp_path, install):
+    install(EntryPoint("counted", f"{__name__}:counted", "evo.problems"))
     file = tmp_path / "list.txt"
     file.write_text("".join(f"counted:{n}\n" for n in range(5)))
-    assert len(resolve(f"list:{file}", limit=2)) == 2 and opened == ["0", "1"]
+    assert len(resolve(f"list:{file}", limit=2)) == 2 and OPENED == ["0", "1"]
     assert len(resolve(f"list:{file}")) == 5
