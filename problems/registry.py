@@ -315,7 +315,10 @@ def _refuse_folder(address: str, folder: Path) -> NoReturn:
 
 
 def _make(name: str, made: Any, rest: str | None) -> list[Problem]:
-    takes = callable(made) and _takes_argument(made)
+    takes = False
+    with contextlib.suppress(TypeError, ValueError):  # no function, or one without a signature
+        parameters = inspect.signature(made).parameters.values()
+        takes = any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
     if rest is not None and not takes:
         raise BadAddress(f"{name} takes nothing after a colon, so {name}:{rest} names no problem")
     if isinstance(made, Problem):
@@ -328,11 +331,3 @@ def _make(name: str, made: Any, rest: str | None) -> list[Problem]:
         if not isinstance(item, Problem):
             raise BadAddress(f"{name} made a {type(item).__name__}, which is no problem: subclass problems.Problem")
     return problems
-
-
-def _takes_argument(made: Any) -> bool:
-    try:
-        parameters = inspect.signature(made).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)

@@ -30,7 +30,7 @@ The file runs in another process, each call in a separate fork. Who is at fault 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,11 @@ def check_names(path: Path, known: Sequence[str]) -> None:
     """Raise BadAddress for a name at the top level of the file that looks like one of `known`, which is not there, and
     that nothing in the file reads: what a user needs for himself is read."""
     tree, read = _parse(path)
-    defined = dict(_defined(tree))
+    defined: dict[str, int] = {}  # functions and variables of the top level, each with its last line
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            defined[node.name] = node.lineno
+        defined |= dict.fromkeys(_assigned(node), node.lineno)
     left = [name for name in known if name not in defined]
     for name, line in defined.items():
         if name in read or name in known or name.startswith("_"):
@@ -95,14 +99,10 @@ def check_names(path: Path, known: Sequence[str]) -> None:
             raise BadAddress(f"{path}:{line}: nothing reads {name}{hint}")
 
 
-def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """(name, line) of the functions and variables of the top level, of the last definition of a name."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.lineno
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from ((target.id, node.lineno) for target in targets if isinstance(target, ast.Name))
+def _assigned(node: ast.stmt) -> list[str]:
+    """The variables that a statement assigns a value of its own."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def read_literals(path: Path, wanted: Iterable[str] = SCORER_OPTIONS) -> dict[str, Any]:
@@ -112,8 +112,7 @@ def read_literals(path: Path, wanted: Iterable[str] = SCORER_OPTIONS) -> dict[st
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for name in set(wanted).intersection(target.id for target in targets if isinstance(target, ast.Name)):
+        for name in set(wanted).intersection(_assigned(node)):
             try:
                 values[name] = ast.literal_eval(node.value)
             except (ValueError, TypeError, SyntaxError):
