@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from problems import BadAddress, resolve
+from problems import resolve
 from problems.address import grouped, shorten_names
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "livecodebench"
@@ -69,9 +69,6 @@ def test_a_file_is_called_by_its_base_name_unless_two_are_called_alike():
         ("solve@3=0", ["maze:test/1", "maze:test/2"]),
         ("best@3=0.25", ["maze:test/2"]),
         ("solve@3=0&best@3=0.5", ["maze:test/1", "maze:test/2"]),
-        ("solve@3=0&best@3=0.1", "none of its 3 problems passes"),
-        ("solve@9=0", "has no solve@9; it has solve@3, best@3"),
-        ("solve@3=low", "solve@3=low: must be a number"),
     ],
 )
 def test_a_filter_keeps_the_problems_of_an_evaluation_with_a_low_metric(tmp_path, filter_, left):
@@ -79,8 +76,4 @@ def test_a_filter_keeps_the_problems_of_an_evaluation_with_a_low_metric(tmp_path
     record = {"per_problem": [{"problem": name, "solve@3": solved, "best@3": best} for name, solved, best in rows]}
     file = tmp_path / "evaluation.json"
     file.write_text(json.dumps(record))
-    if isinstance(left, str):
-        with pytest.raises(BadAddress, match=left):
-            resolve(f"list:{file}?{filter_}")
-    else:
-        assert [problem.name for problem in resolve(f"list:{file}?{filter_}")] == left
+    assert names(f"list:{file}?{filter_}") == left

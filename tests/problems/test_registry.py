@@ -59,17 +59,7 @@ def test_an_entry_point_is_a_problem_or_a_class_or_function_that_makes_some(inst
         resolve("own")
 
 
-def test_files_that_are_no_problems(tmp_path):
-    (tmp_path / "notes.txt").write_text("x")
-    (tmp_path / "tasks.jsonl").write_text("{}")
-    (tmp_path / "empty").mkdir()
-    for name, says in (
-        ("notes.txt", "no Python file"),
-        ("tasks.jsonl", "programs:"),
-        ("empty", r"holds no evaluator.py"),
-    ):
-        with pytest.raises(BadAddress, match=says):
-            resolve(str(tmp_path / name))
+def test_a_limit_leaves_one_problem():
     with pytest.raises(BadAddress, match="leaves no problems"):
         resolve("maze:test", limit=0)
 
