@@ -58,7 +58,7 @@ def redact_beginning(text: str, length: int) -> str:
 def redact_known(text: str) -> str:
     """The text without known secret values, whatever the text around them."""
     named = {value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAME.search(name)}
-    for secret in sorted(named | _remembered, key=len, reverse=True):  # one may hold another
+    for secret in sorted(named | _remembered, key=len, reverse=True):  # longest first: one may hold another
         if secret in text:
             text = text.replace(secret, HIDDEN)
     return text

@@ -86,23 +86,19 @@ def check_names(path: Path, known: Sequence[str]) -> None:
     """Raise BadAddress for a name at the top level of the file that looks like one of `known`, which is not there, and
     that nothing in the file reads: what a user needs for himself is read."""
     tree, read = _parse(path)
-    defined: dict[str, int] = {}  # functions and variables of the top level, each with its last line
+    defined: dict[str, int] = {}  # the line of each name's last definition
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             defined[node.name] = node.lineno
-        defined |= dict.fromkeys(_assigned(node), node.lineno)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            defined |= {target.id: node.lineno for target in targets if isinstance(target, ast.Name)}
     left = [name for name in known if name not in defined]
     for name, line in defined.items():
         if name in read or name in known or name.startswith("_"):
             continue
         if hint := did_you_mean(name.lower(), left, most=1, like=NEAR):  # also for DIRECTIONS
             raise BadAddress(f"{path}:{line}: nothing reads {name}{hint}")
-
-
-def _assigned(node: ast.stmt) -> list[str]:
-    """The variables that a statement assigns a value of its own."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def read_literals(path: Path, wanted: Iterable[str] = SCORER_OPTIONS) -> dict[str, Any]:
@@ -112,7 +108,8 @@ def read_literals(path: Path, wanted: Iterable[str] = SCORER_OPTIONS) -> dict[st
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
-        for name in set(wanted).intersection(_assigned(node)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for name in set(wanted).intersection(target.id for target in targets if isinstance(target, ast.Name)):
             try:
                 values[name] = ast.literal_eval(node.value)
             except (ValueError, TypeError, SyntaxError):
