@@ -170,6 +170,7 @@ def weigh(problem: AnyProblem, weights: Mapping[str, float]) -> AnyProblem:
     kind, weighed = type(problem), copy.copy(problem)
     if not issubclass(kind, _Weighed):
         object.__setattr__(weighed, "__class__", _weighed_kind(kind))
+        vars(weighed)["_plain"] = problem
     # a frozen class refuses assignments
     vars(weighed).update(user_weights=dict(weights), metrics=problem.metrics, best_known=None)
     _count_by_weights(weighed)
@@ -189,12 +190,13 @@ class _Weighed(Problem):
     target: float | None = None  # in front of properties of the class
     best_known: float | None = None
     metrics: tuple[Objective, ...] = ()
+    _plain: Problem  # the problem itself, since weights change what a fingerprint may be of
 
     def statement(self) -> str:
         return f"{super().statement()}\n\nThe fitness is {describe_weights(self)}."  # type: ignore[safe-super]
 
     def fingerprint(self) -> str:
-        return weighed_fingerprint(super().fingerprint(), self)
+        return weighed_fingerprint(self._plain.fingerprint(), self)
 
     def restore(self, objectives: Sequence[Objective]) -> None:
         super().restore(objectives)

@@ -2,12 +2,15 @@
 
 import functools
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from evo.testing import ProblemContract
 from problems import Problem, Score, ScorerFault, resolve
+from problems.custom.scorer_function import ScorerFunctionProblem
+from problems.registry import shared_sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -41,9 +44,14 @@ class TestFunction(ProblemContract):
         return self.problem().task.reference
 
 
+@functools.cache
+def stdin_program():
+    return next(problem for problem in resolve("programs:shipped") if problem.task.stdin)
+
+
 class TestStdinProgram(ProblemContract):
     def problem(self):
-        return next(problem for problem in resolve("programs:shipped") if problem.task.stdin)
+        return stdin_program()
 
     @property
     def solution(self):
@@ -69,6 +77,29 @@ class TestScorerFile(ProblemContract):
 
     def problem(self):
         return the(str(EXAMPLES / "scorers" / "short_primes.py"))
+
+
+class TestScorerFunction(ProblemContract):
+    """Whose target counts under its own weights alone."""
+
+    answers = ("9", "none")
+    solution = "5"
+
+    def problem(self):
+        about = {"seed_answer": "1", "isolated": False, "weights": {"a": 1}, "target": 5.0}
+        return ScorerFunctionProblem(number_and_one, about, shared_sandbox)
+
+    def test_the_target_counts_under_its_own_weights(self):
+        problem = self.problem()
+        assert problem.target == problem.weighted({"a": 9}).target == 5.0
+        assert problem.weighted({"b": 3, "a": 1}).target is None
+
+
+def number_and_one(answer):
+    try:
+        return {"a": float(answer), "b": 1.0} if math.isfinite(float(answer)) else {"error": "no number"}
+    except ValueError:
+        return {"error": "no number"}
 
 
 class TestOpenEvolveDirectory(ProblemContract):

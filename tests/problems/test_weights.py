@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from problems import BadAddress, Problem, Score, resolve
-from problems.custom.scorer_function import ScorerFunctionProblem
+from problems import BadAddress, resolve
 from problems.maze.optimum import best_route
 from problems.maze.sets import problem_set
 from problems.objectives import Objective, describe_directions, fitness_objective, value_of
-from problems.registry import shared_sandbox
 from problems.weights import (
     describe_fitness,
     order_weights,
@@ -129,33 +127,6 @@ def test_weights_win_over_a_fitness_that_the_scorer_itself_gives(scorer):
     assert not problem.metrics[0].counts and problem.weighted({"a": 1, "b": 1}).metrics[0].counts
 
 
-def test_a_failed_answer_stays_one(scorer):
-    problem = scorer(TWO).weighted({"gain": 1})
-    score = problem.score("many")
-    assert score.error and score.rewards == (0.0, 0.0) and score.fitness == 0.0
-
-
-def test_a_function(tmp_path):
-    def score(answer):
-        return {"a": float(answer), "b": 1.0}
-
-    about = {"seed_answer": "1", "isolated": False, "weights": {"a": 1}, "target": 5.0}
-    problem = ScorerFunctionProblem(score, about, shared_sandbox)
-    heavy = problem.weighted({"b": 3, "a": 1})
-    assert heavy.score("3").fitness == 1.5 and heavy.score("9").fitness == 3.0
-    assert problem.target == problem.weighted({"a": 9}).target == 5.0 and heavy.target is None
-
-
-def test_a_command(tmp_path):
-    (tmp_path / "main.sh").write_text('echo \'{"size": 4, "speed": 10}\'\n')
-    about = 'command: sh main.sh\nfiles: [main.sh]\nstatement: "s"\ndirections: {size: min}\n'
-    (tmp_path / "problem.yaml").write_text(about)
-    (problem,) = resolve(str(tmp_path))
-    heavy = problem.weighted({"size": 3, "speed": 1})
-    assert heavy.score(heavy.seed_answer()).fitness == pytest.approx((3 * 0.5 + 10) / 4)
-    assert heavy.score('echo \'{"size": 12, "speed": 0}\'\n').fitness == pytest.approx(0.25 * 3 / 4)
-
-
 EVALUATOR = """
 def evaluate(program_path):
     scope = {}
@@ -192,50 +163,6 @@ def test_an_openevolve_directory_with_objectives_of_its_own(tmp_path):
     assert problem.score("x = 0.8\n").fitness == 9.0 and "combined_score decides" in problem.statement()
     heavy = problem.weighted({"thrift": 1})
     assert heavy.score("x = 0.8\n").fitness == pytest.approx(0.2) and "combined_score" not in heavy.statement()
-
-
-# -- others ------------------------------------------------------------------------------------------------------------
-
-
-def test_programs_and_text_tasks_are_solved_by_all_rewards_under_any_weights():
-    for address in ("programs:easy/0", "musique:synthetic/0", "toolrl:synthetic/0"):
-        (problem,) = resolve(address)
-        heavy = problem.weighted({problem.objectives[-1]: 0.1, problem.objectives[0]: 0.3})
-        for answer in problem.known_answers(0):
-            assert heavy.score(answer).fitness >= heavy.target > 0.99
-        assert heavy.score("").fitness == 0 or heavy.score("").fitness < heavy.target
-
-
-def test_rules_and_formulas_are_judged_by_the_generic_copy():
-    for address in ("rules:jobshop/0", "formula:small/0"):
-        (problem,) = resolve(address)
-        first = problem.objectives[0]
-        heavy = problem.weighted({first: 1})
-        seed = problem.score(problem.seed_answer())
-        assert heavy.score_seed().fitness == seed.rewards[0] and heavy.score_seed().values == seed.values
-        assert heavy.statement() != problem.statement() and heavy.best_known is None
-        assert heavy.fingerprint() != problem.fingerprint()
-
-
-def test_an_object_of_a_third_party_with_methods_of_its_own():
-    class Given(Problem):
-        name, objectives = "given", ("a", "b")
-
-        def statement(self):
-            return "s"
-
-        def score(self, answer):
-            return Score((float(answer), 1.0), 77.0)
-
-        def score_seed(self):
-            return Score((5.0, 1.0), 77.0)
-
-    problem = Given()
-    heavy = problem.weighted({"a": 1, "b": 1})
-    assert heavy.score("3").fitness == 2.0 and heavy.score_seed().fitness == 3.0
-    assert problem.score_seed().fitness == problem.score("3").fitness == 77.0
-    assert heavy.statement() == "s\n\nThe fitness is the weighted mean: a 1, b 1." and heavy.target is None
-    assert heavy.weighted({"b": 1}).score("3").fitness == 1.0
 
 
 def test_the_weighted_mean():
