@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from support.island_samples import answer, fresh, group, search, small_config
+from support.island_samples import BOTH, answer, fresh, group, search, small_config
 
 from islands.browse import ancestors
 from islands.errors import DatabaseUnavailable, RunExists, UnknownRun
@@ -15,7 +15,7 @@ from islands.store import Store
 from islands.training import GroupChoice, training_steps
 
 HOSTILE = "a\x00b\ud800\u202e\n'\";--"
-pytestmark = pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+pytestmark = BOTH
 
 
 def make(store, name="run"):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from sqlalchemy import MetaData, text
+from support.island_samples import BOTH
 
 from evo.cli import invoke
 from islands import engine
@@ -20,16 +19,6 @@ from islands.schema import REVISION
 from islands.store import Store
 
 BASE = Path(__file__).parents[1] / "fixtures" / "base_schema" / "tables.sql"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Of no database yet, on each server."""
-    postgres = request.param == "postgresql"
-    with (
-        request.getfixturevalue("postgres").database() if postgres else nullcontext(f"sqlite:///{tmp_path}/evo.db")
-    ) as address:
-        yield address
 
 
 def tables_of(store: Store) -> dict[str, list[tuple[str, bool]]]:
@@ -61,6 +50,7 @@ INSERT INTO rollouts VALUES (1, 1, 0, 'R', '', '', 'stop', NULL);
 """
 
 
+@BOTH
 def test_a_later_revision_upgrades_for_a_writer_only(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +87,7 @@ def upgrade():
         ("9999", "newer than this version of evo.*; upgrade evo"),
     ],
 )
+@BOTH
 def test_another_schema_is_refused_in_one_line_and_nothing_is_written(
     address: str, revision: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
