@@ -2,10 +2,7 @@
 
 from alembic import op
 
-revision = "0015"
-down_revision = "0014"
-branch_labels = None
-depends_on = None
+revision, down_revision = "0015", "0014"
 
 
 def upgrade() -> None:
