@@ -2,165 +2,84 @@
 
     python -m vpo.languages.pretrain DIR --language maze
 
-Next-token training on the lessons of a planner (vpo.languages.maze_lessons): a Llama decoder,
-AdamW with a short warm-up and a linear decay to 5%, loss only on the chain's tokens. One seed gives
-one checkpoint on one machine and torch version.
+Maximum likelihood of the lessons of a planner (vpo.languages.maze_lessons) by the trainer of all policies, from a Llama
+decoder of random weights. One seed gives one checkpoint on one machine and torch version.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from vpo.languages.contract import DIALECT_KEY, LONGEST_CHAIN, PAD, STOP, UNKNOWN, open_dialect
 from vpo.languages.maze_lessons import LARGE_SHARE, Lesson, Lessons
-from vpo.languages.maze_words import BOARD_SIZES, DIALECT, EDIT_DIALECT, cell_of, vocabulary
+from vpo.languages.maze_words import BOARD_SIZES, DIALECT, EDIT_DIALECT, cell_of
 from vpo.training.checkpoint import save_checkpoint
-from vpo.training.config import Precision
-from vpo.training.model import uses_bf16_autocast
+from vpo.training.config import IMPROVE, TrainConfig
+from vpo.training.examples import Example, ExampleGroup
+from vpo.training.trainer import PolicyTrainer
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-
-@dataclass(frozen=True)
-class PretrainConfig:
-    """Size and schedule; the embedded base policy was made with the defaults.
-
-    dialect: a language of mazes
-    batch: lessons per step
-    large_share: of the boards, in the edit language, which alone has words for large ones
-    sort_over: batches whose lessons are sorted by length together, so that little is padding
-    precision: "bf16" multiplies in bfloat16 (fast if the processor has AMX or AVX-512 BF16), "fp32" does not, "auto"
-        looks
-    """
-
-    dialect: str = DIALECT
-    steps: int = 1200
-    seed: int = 0
-    width: int = 128
-    layers: int = 4
-    heads: int = 4
-    batch: int = 64
-    sort_over: int = 8
-    learning_rate: float = 2e-3
-    warm_up: int = 100
-    final_rate: float = 0.05
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    precision: Precision = "auto"
-    threads: int = 1
-    large_share: float = LARGE_SHARE
-
-
-@dataclass(frozen=True)
-class PretrainProgress:
-    """The progress of training. loss: nats a token, mean since the last report."""
-
-    step: int
-    loss: float
-    tokens: int
-    seconds: float
+_BATCH = 64
+"""Lessons a step."""
+_TOKEN_BUDGET = 2_048
+"""Tokens of a micro-batch: few, so that lessons of like length go together and little is padding."""
+_RATE, _WARM_UP, _BETAS = 2e-3, 100, (0.9, 0.95)
 
 
 def pretrain(
     output: str | Path,
-    config: PretrainConfig = PretrainConfig(),  # noqa: B008 - it is frozen
+    dialect: str = DIALECT,
     *,
-    report: Callable[[PretrainProgress], None] | None = None,
-    every: int = 50,
-) -> list[PretrainProgress]:
-    """Train a base policy and save it in `output`. `report` is called each `every` steps and at the end.
+    steps: int = 1200,
+    seed: int = 0,
+    width: int = 128,
+    layers: int = 4,
+    heads: int = 4,
+    large_share: float = LARGE_SHARE,
+    report: Callable[[int, float], None] = lambda step, loss: None,
+) -> None:
+    """Train a base policy and save it in `output`. The default sizes are those of the one that ships.
 
-    Raises FloatingPointError if the loss is no longer finite, ValueError for an invalid config.
+    width, layers, heads: of the model
+    large_share: of the boards, in the edit language, which alone has words for large ones
+    report: called with each step's number and loss, nats a token
+    Raises ValueError if no model has these sizes, TrainingDiverged if the loss is no longer finite.
     """
-    if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
-        raise ValueError("steps and batch must be at least 1, width an even multiple of heads")
+    if steps < 1 or width % heads or width // heads % 2:
+        raise ValueError("steps must be at least 1, width an even multiple of heads")
+    settings = f"steps {steps}, seed {seed}, width {width}, layers {layers}, heads {heads}, large_share {large_share}"
+    config = TrainConfig(
+        method=IMPROVE, kl=0.0, lr=_RATE, betas=_BETAS, schedule="linear", warm_up=_WARM_UP, steps=steps,
+        token_budget=_TOKEN_BUDGET,
+    )  # fmt: skip
+    model, tokenizer = build_model(width, layers, heads, seed, dialect), build_tokenizer(dialect)
+    trainer = PolicyTrainer(model, tokenizer, config, folder=output)
+    lessons = Lessons(seed, dialect=dialect, large_share=large_share)
     threads = torch.get_num_threads()
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(1)
     try:
-        model, history = _train(config, report, every)
+        for step in range(1, steps + 1):
+            examples = [_example(lesson, tokenizer) for lesson in lessons.batch(_BATCH)]
+            loss = trainer.step_on_examples(examples).metrics["policy_nll"]
+            report(step, loss)
     finally:
         torch.set_num_threads(threads)
-    save_checkpoint(model, build_tokenizer(config.dialect), output, card(config, model, history))
-    return history
+    save_checkpoint(model, tokenizer, output, _card(dialect, model, settings, loss))
 
 
-def _train(
-    config: PretrainConfig,
-    report: Callable[[PretrainProgress], None] | None,
-    every: int,
-) -> tuple[LlamaForCausalLM, list[PretrainProgress]]:
-    model = build_model(config.width, config.layers, config.heads, config.seed, config.dialect)
-    model.train()
-    model.set_attn_implementation("eager")  # for these short rows on a CPU twice as fast as the fused kernel's backward
-    vectors = [p for p in model.parameters() if p.ndim < 2]
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-        lr=config.learning_rate,
-        betas=(0.9, 0.95),
-        fused=True,
-    )
-    mixed = uses_bf16_autocast(config.precision, "cpu")
-    lessons = Lessons(config.seed, dialect=config.dialect, large_share=config.large_share)
-    ids = {word: i for i, word in enumerate(vocabulary(config.dialect))}
-    history: list[PretrainProgress] = []
-    waiting: list[list[Lesson]] = []
-    losses: list[torch.Tensor] = []
-    tokens, started = 0, time.monotonic()
-    for step in range(config.steps):
-        waiting = waiting or _sorted_batches(lessons, config)
-        decay = 1 - (1 - config.final_rate) * step / config.steps
-        for group in optimizer.param_groups:
-            group["lr"] = config.learning_rate * min((step + 1) / config.warm_up, decay)
-        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
-            loss_now, count = chain_loss(model, waiting.pop(), ids)
-        loss_now.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        losses.append(loss_now.detach().float())
-        tokens += count
-        if (step + 1) % every == 0 or step + 1 == config.steps:
-            loss, losses = float(torch.stack(losses).mean()), []
-            if not math.isfinite(loss):
-                raise FloatingPointError(f"the loss is {loss} at step {step + 1}; try a smaller learning rate")
-            history.append(PretrainProgress(step + 1, loss, tokens, time.monotonic() - started))
-            if report is not None:
-                report(history[-1])
-    return model, history
-
-
-def _sorted_batches(lessons: Lessons, config: PretrainConfig) -> list[list[Lesson]]:
-    """`sort_over` batches of lessons of like length, in an order that does not follow the length."""
-    many = lessons.batch(config.batch * config.sort_over)
-    many.sort(key=lambda lesson: len(lesson.prompt) + len(lesson.chain))
-    batches = [many[i : i + config.batch] for i in range(0, len(many), config.batch)]
-    lessons.shuffle(batches)
-    return batches
-
-
-def chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]) -> tuple[torch.Tensor, int]:
-    """Mean negative log-likelihood (nats) of the chains' tokens given their prompts, and how many tokens that is."""
-    longest = max(len(lesson.prompt) + len(lesson.chain) for lesson in batch)
-    tokens = torch.zeros(len(batch), longest, dtype=torch.long)  # (B, T), padded on the right, where causal masks it
-    answers = torch.zeros(len(batch), longest, dtype=torch.bool)
-    for row, lesson in enumerate(batch):
-        end = len(lesson.prompt) + len(lesson.chain)
-        tokens[row, :end] = torch.tensor([ids[word] for word in (*lesson.prompt, *lesson.chain)])
-        answers[row, len(lesson.prompt) : end] = True
-    hidden = model.model(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state  # (B, T-1, width)
-    logits = model.lm_head(hidden[answers[:, 1:]])  # (N, V), only for learned tokens
-    return torch.nn.functional.cross_entropy(logits.float(), tokens[answers]), int(answers.sum())
+def _example(lesson: Lesson, tokenizer: PreTrainedTokenizerFast) -> ExampleGroup:
+    words = lesson.prompt, lesson.chain
+    prompt, chain = (np.array(tokenizer.convert_tokens_to_ids(part), np.int32) for part in words)
+    return ExampleGroup(prompt, (Example(chain, None, np.ones(len(chain), np.float32)),), 1.0)
 
 
 def build_tokenizer(dialect: str) -> PreTrainedTokenizerFast:
@@ -243,25 +162,18 @@ def _place_cells(model: LlamaForCausalLM, words: Sequence[str], size: int) -> No
                     table[i] = 0.6 * table[i] + 0.8 * places[cell]
 
 
-def card(config: PretrainConfig, model: LlamaForCausalLM, history: Sequence[PretrainProgress]) -> str:
-    """The checkpoint's README.md: what the policy is, its settings and its loss."""
+def _card(dialect: str, model: LlamaForCausalLM, settings: str, loss: float) -> str:
+    """The checkpoint's README.md: what the policy is, its settings and its last loss."""
     size = sum(p.numel() for p in model.parameters())
-    settings = ", ".join(f"{name} {value}" for name, value in asdict(config).items())
-    boards = " and ".join(f"{size}x{size}" for size in BOARD_SIZES[config.dialect])
-    edits = "or edits of the route that it is shown, " if config.dialect == EDIT_DIALECT else ""
-    shown = [*history[: -1 : max(1, len(history) // 8)], history[-1]]
-    curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
-    return f"""# A base policy, `{config.dialect}`
+    boards = " and ".join(f"{size}x{size}" for size in BOARD_SIZES[dialect])
+    edits = "or edits of the route that it is shown, " if dialect == EDIT_DIALECT else ""
+    return f"""# A base policy, `{dialect}`
 
 A Llama decoder of {size:,} parameters that writes routes {edits}through {boards} mazes, in the
-`{config.dialect}` language (`vpo/languages/maze_words.py`). It imitates a planner that walks random shortest paths
+`{dialect}` language (`vpo/languages/maze_words.py`). It imitates a planner that walks random shortest paths
 through random way-points and knows nothing of gold, diamonds or lava; training by reward starts from it.
 
-Made by `python -m vpo.languages.pretrain` with: {settings}.
-
-| step | chain tokens | seconds | loss (nats a token) |
-|---|---|---|---|
-{curve}
+Made by `python -m vpo.languages.pretrain` with: {settings}. The loss ended at {loss:.4f} nats a token.
 """
 
 
@@ -271,23 +183,20 @@ def pretrain_command(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m vpo.languages.pretrain", description="Train a base policy.")
     parser.add_argument("output", help="the directory of the new checkpoint")
     parser.add_argument("--language", choices=sorted(languages), default="maze")
-    kinds = {"learning_rate": float, "large_share": float, "precision": str}
-    for setting in fields(PretrainConfig):
-        if setting.name in (*kinds, "steps", "seed", "width", "layers", "heads", "batch", "threads"):
-            flag = "--" + setting.name.replace("_", "-")
-            parser.add_argument(flag, type=kinds.get(setting.name, int), default=None)
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    parser.add_argument("--large-share", type=float, default=LARGE_SHARE)
+    for name, default in {"steps": 1200, "seed": 0, "width": 128, "layers": 4, "heads": 4}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = vars(parser.parse_args(arguments))
     output, dialect = given.pop("output"), languages[given.pop("language")]
     if (Path(output) / "config.json").exists():
         parser.error(f"{output} holds a checkpoint already; name another directory")
 
-    def report(now: PretrainProgress) -> None:
-        rate = now.tokens / max(now.seconds, 1e-9)
-        print(f"step {now.step}  loss {now.loss:.3f}  {rate:,.0f} tokens/s", flush=True)
+    def report(step: int, loss: float) -> None:
+        if step % 50 == 0:
+            print(f"step {step}  loss {loss:.3f}", flush=True)
 
     try:
-        config = replace(PretrainConfig(dialect=dialect), **given)
-        pretrain(output, config, report=report)
+        pretrain(output, dialect, report=report, **given)
     except ValueError as error:
         parser.error(str(error))
     print(f"{output}: done; try: evo run maze:test --limit 10 --policy {output}")

@@ -37,7 +37,7 @@ from vpo.training.examples import (
     counted_fitness,
     example_groups,
 )
-from vpo.training.forward import Packed, can_pad, completion_logprobs, pack_groups
+from vpo.training.forward import Packed, can_share, completion_logprobs, pack_groups
 from vpo.training.loss import LOSS_METRICS, policy_loss
 from vpo.training.model import (
     adapter_weights,
@@ -91,7 +91,7 @@ class PolicyTrainer:
         self.versions = [version]
         self.model = model = make_trainable(model, config)
         # on a CPU a shared prompt takes a half to a quarter of the time, on a GPU about half (bench/results/gpu.md)
-        self.shares = can_pad(model)
+        self.shares = can_share(model)
         self._reference = reference
         if config.has_reference and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model)  # no gradient: autocast keeps no cast of a weight that needs none
@@ -206,7 +206,7 @@ class PolicyTrainer:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed)
         with use_attention(model, packed), autocast:
-            return completion_logprobs(model, packed, shared=self.shares)[packed.mask]
+            return completion_logprobs(model, packed)[packed.mask]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The model's weights now, an adapter merged into them: what a policy that samples is given."""
