@@ -39,7 +39,7 @@ from vpo.training.trainer import PolicyTrainer
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "engines.md"
-SHORT = ("llama", "qwen3_5_text", "lfm2", "gemma4_text", "deepseek_v3")
+SHORT = ("qwen3_5_text", "gemma4_text", "deepseek_v3")
 PROMPTS = [
     Prompt(" ".join(f"w{20 + 3 * i + j}" for j in range(length)), stream=i) for i, length in enumerate((21, 4, 12))
 ]
