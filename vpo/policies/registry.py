@@ -19,7 +19,7 @@ from typing import Any
 
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_entry_point
-from vpo.policies.address import CHECKS, LOADERS, POLICY_ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address
+from vpo.policies.address import KINDS, POLICY_ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address
 from vpo.policies.contract import Policy
 from vpo.policies.encoding import check_prompt_format
 
@@ -49,7 +49,8 @@ def policy_at(
     given |= {"threads": threads} | ({} if temperature is None else {"temperature": temperature})
     settings = _settings(address, given)
     what = f"policy {address.plain!r}"
-    point = LOADERS.get(address.kind) or find_entry_points(POLICY_ENTRY_POINTS).get(address.kind)
+    own = KINDS.get(address.kind)
+    point = own[0] if own else find_entry_points(POLICY_ENTRY_POINTS).get(address.kind)
     if point is None:
         raise BadAddress(f"{what}: nothing installed loads policies of the kind {address.kind}")
     loader: Loader = load_entry_point(point, what)
@@ -65,8 +66,8 @@ def check_policy(address: PolicyAddress) -> None:
     """Raises BadAddress, one line, where an address names nothing, as far as that can be told in a moment: before the
     seconds that a model's library takes to load. A hub is asked whether it has a model, a server nothing."""
     settings = _settings(address, {})
-    if address.kind in CHECKS:
-        load_entry_point(CHECKS[address.kind], address.plain)(address, settings)
+    if address.kind in KINDS:
+        load_entry_point(KINDS[address.kind][1], address.plain)(address, settings)
 
 
 def _settings(address: PolicyAddress, given: Mapping[str, Any]) -> PolicySettings:

@@ -19,14 +19,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from problems.types import Rollout, ScoredGroup
-from vpo.policies.checkpoint import without_bars
+from vpo.policies.checkpoint import Adapted, without_bars
 from vpo.training import TrainingDiverged, TrainStats
 from vpo.training.checkpoint import save_diverged
 from vpo.training.config import TrainConfig
@@ -49,7 +49,6 @@ from vpo.training.model import (
     set_adapter_weights,
     use_attention,
     uses_bf16_autocast,
-    without_adapter,
 )
 
 if TYPE_CHECKING:
@@ -182,9 +181,9 @@ class PolicyTrainer:
     def _reference_logprobs(self, packed: Packed) -> torch.Tensor:
         """(N,) of the policy where training started, without gradient."""
         with torch.no_grad(), contextlib.ExitStack() as stack:
-            fixed = self._reference
-            model = stack.enter_context(without_adapter(self.model)) if fixed is None else fixed
-            return self._forward(model, packed)
+            if self._reference is None:  # the model without its adapter
+                stack.enter_context(cast(Adapted, self.model).disable_adapter())
+            return self._forward(self._reference or self.model, packed)
 
     def _loss(self, groups: list[ExampleGroup], weight: float) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         examples = [example for group in groups for example in group.examples]
