@@ -21,7 +21,7 @@ from evo.search.problem_run import WindowSize
 from evo.search.sampler import Sampled, Sampler, cancel_all
 from problems.types import ScoredGroup
 from vpo.policies.address import parse_address
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import LocalPolicy, PolicyUnavailable, PromptTooLong
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,12 @@ class Window:
             sampler.abandon()
 
     def asked(self) -> list[Iteration]:
-        """Those that servers have not answered yet."""
-        return [one for one in self if not one.is_sampled and self.operators[one.operator].policy.traits.remote]
+        """Those that servers and models of this process have not answered yet."""
+        return [iteration for iteration in self if not iteration.is_sampled and self._may_take_long(iteration)]
+
+    def _may_take_long(self, iteration: Iteration) -> bool:
+        policy = self.operators[iteration.operator].policy
+        return policy.traits.remote or isinstance(policy, LocalPolicy)
 
     async def close(self) -> None:
         """End; what is not back is cancelled."""
@@ -197,8 +201,13 @@ class Window:
 
     @property
     def longest(self) -> float:
-        """Seconds of the longest call of a server so far."""
-        return max(sampler.meter.longest for sampler in self.samplers if sampler.policy.traits.remote)
+        """Seconds of the longest call so far."""
+        return max(sampler.meter.longest for sampler in self.samplers)
+
+    @property
+    def drawing(self) -> int:
+        """Tokens that models of this process have drawn for prompts that are not answered yet."""
+        return sum(sampler.drawing for sampler in self.samplers)
 
     def busy_seconds(self) -> float:
         """Seconds that policies sampled, summed over them."""

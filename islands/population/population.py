@@ -16,11 +16,8 @@ from islands.population.config import PopulationConfig
 from islands.population.island import cell_name
 from islands.store import Store, Transaction
 from islands.types import (
-    AT_TARGET,
     FORMAT,
-    NO_PARENT,
     NOTHING_SHOWN,
-    QUARTERS,
     REPLIES,
     Candidate,
     GroupSums,
@@ -30,7 +27,6 @@ from islands.types import (
 )
 from islands.writer import GroupWriter
 from problems.contract import Score, ScorerFault
-from problems.identity import share_kept
 from problems.objectives import Reward
 from problems.scoring import error_kind
 from problems.types import ScoredAnswer, ScoredGroup, prompt_tokens
@@ -95,9 +91,8 @@ class Population:
         for id, is_best in zip(stored, improved, strict=True):
             placements.append(Placement(id, is_best, id in born))
             born.discard(id)
-        parent = None if group.parent is None else self.candidate(group.parent)
         rise = self._write_best(tx, any(improved))
-        self.sums = sum_group(self.problem, group, parent, placements, rise)
+        self.sums = sum_group(group, placements, rise)
         self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
         return placements
 
@@ -330,45 +325,10 @@ class Population:
 # -- what a group brought, summed up as it is stored ------------------------------------------------------------------
 
 
-_TOLERANCE = 1e-9
-"""Sums of the same parts in another order differ by less."""
-
-
-def fitness_bin(parent: Score | Candidate | None, target: float | None) -> int:
-    """NO_PARENT; AT_TARGET, which cannot be improved; or a quarter, 0 to QUARTERS - 1, of the way from 0, what a failed
-    answer has, to the target, to 1 if there is none above 0. Values outside are in the outermost quarters."""
-    if parent is None:
-        return NO_PARENT
-    if target is not None and parent.error is None and parent.fitness >= target:
-        return AT_TARGET
-    whole = target if target is not None and target > 0 else 1.0
-    return next((i for i in range(QUARTERS - 1) if parent.fitness < (i + 1) / QUARTERS * whole), QUARTERS - 1)
-
-
-def is_better(answer: Score, parent: Score | Candidate) -> bool:
-    """Whether it is valid, and the parent is not or is less fit."""
-    return answer.error is None and (parent.error is not None or answer.fitness > parent.fitness + _TOLERANCE)
-
-
-def sum_group(
-    problem: ProblemRecord,
-    group: ScoredGroup,
-    parent: Candidate | None,
-    placements: Sequence[Placement],
-    best: tuple[int, float] | None,
-) -> GroupSums:
-    """The sums of a group that was just placed.
-
-    parent: the one its prompt showed
-    best: (candidate id, fitness) of the problem's best, if the group brought it
-    """
+def sum_group(group: ScoredGroup, placements: Sequence[Placement], best: tuple[int, float] | None) -> GroupSums:
+    """The sums of a group that was just placed. best: (candidate id, fitness) of the problem's best, if the group
+    brought it"""
     answers, rollouts = group.all_answers(), [scored.rollout for scored in group.rollouts]
-    shown = {group.parent, *group.inspirations}
-    better, shares = 0, list[float]()
-    if parent is not None:
-        better = sum(is_better(answer.score, parent) for answer in answers)
-        compared = [share_kept(parent.text, answer.text, problem.answer_format) for answer in answers]
-        shares = [share for share in compared if share is not None]
     return GroupSums(
         given=len(answers),
         born=sum(place.new for place in placements),
@@ -381,11 +341,6 @@ def sum_group(
         errors=_errors(group, placements),
         best=None if best is None else best[0],
         best_fitness=None if best is None else best[1],
-        parent_bin=fitness_bin(parent, problem.target),
-        better=better,
-        copies=sum(place.candidate in shown for place in placements),
-        compared=len(shares),
-        kept=sum(shares),
     )
 
 
