@@ -89,7 +89,7 @@ def start(
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=descriptors,
-            env=_environment(),
+            env={**_environment(), "LD_BIND_NOW": "1"},  # no fork looks up a C function by its name
             cwd="/",
             start_new_session=True,
         )

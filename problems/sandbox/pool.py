@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from problems.sandbox.child import confinement, syscalls
-from problems.sandbox.child.wire import FAILED, HOST_CALL, LOADED, RESULT, Malformed, Unplain, decode, encode
+from problems.sandbox.child.wire import FAILED, HOST_CALL, LOADED, RESULT, Malformed, Unplain, decode, pack
 from problems.sandbox.contract import (
     WALL_FACTOR,
     CaseOutcome,
@@ -201,7 +201,7 @@ class Evaluator:
             count. Its exception is a RuntimeError there, with its class and text
         Raises SandboxFault for faults of the sandbox.
         """
-        task = {"function": function, "arguments": encode(list(args)), "calls_host": host_call is not None}
+        task = {"function": function, "arguments": pack(list(args)), "calls_host": host_call is not None}
         limits = dataclasses.replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
 
         def attempt() -> CaseOutcome:
@@ -246,7 +246,7 @@ class SandboxSession:
         bindings: names set before it, to plain values. Raises Unplain (a TypeError) for others
         Raises SandboxFault for faults of the sandbox.
         """
-        request = {"expression": expression, "bindings": encode(dict(bindings or {}))}
+        request = {"expression": expression, "bindings": pack(dict(bindings or {}))}
         if self._failed is not None:
             return self._failed
         if self._deaths >= DEATHS:
@@ -399,14 +399,14 @@ def _answer_host_call(worker: Worker, fields: list[Any], host_call: HostCall) ->
     """Make one call of the host for a fork and send the reply; the fork's deadline waits."""
     began = time.perf_counter()
     name, args, kwargs = fields
-    reply: dict[str, Any] = {"value": "null", "error": None}
+    reply: dict[str, Any] = {"value": None, "error": None}
     try:
         value = host_call(name, tuple(args), kwargs)
     except Exception as error:
         reply["error"] = f"{type(error).__name__}: {error}"[:_TEXT]
     else:
         try:
-            reply["value"] = encode(value)
+            reply["value"] = pack(value)
         except Unplain as error:
             reply["error"] = f"TypeError: the host answered with {error}"
     worker.tell(reply)

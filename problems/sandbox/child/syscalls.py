@@ -14,7 +14,6 @@ import errno
 import functools
 import json
 import os
-import platform
 import struct
 
 with open(os.path.join(os.path.dirname(__file__), "syscalls.json")) as _file:
@@ -36,11 +35,11 @@ _IOCTL = (0x541B, 0x5421, 0x5450, 0x5451, 0x5401, 0x5413)  # what reading and is
 
 
 def is_supported() -> bool:
-    return platform.machine() in MACHINES
+    return os.uname().machine in MACHINES
 
 
 def _numbers(*groups: str) -> dict[str, int]:
-    column = MACHINES[platform.machine()][1]
+    column = MACHINES[os.uname().machine][1]
     rows = ((name, row[column]) for group in groups for name, row in TABLES[group].items())
     return {name: found for name, found in rows if found is not None}
 
@@ -59,7 +58,7 @@ class Filter:
     """A BPF program under construction: `code` is a list of (operation, if true, if false, operand)."""
 
     def __init__(self) -> None:
-        arch = MACHINES[platform.machine()][0]
+        arch = MACHINES[os.uname().machine][0]
         self.code: list[tuple[int, int, int, int]] = [
             (_LOAD, 0, 0, 4),
             (_EQUAL, 1, 0, arch),

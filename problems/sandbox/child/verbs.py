@@ -12,10 +12,8 @@ import importlib
 import importlib.util
 import io
 import os
-import random
 import resource
 import sys
-import threading
 import time
 import types
 from collections.abc import Callable
@@ -23,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from .channels import Channels, Feed, host_caller, send, write_all
-from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, decode, encode
+from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, encode, unpack
 
 PRELOADED = (
     *("bisect", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
@@ -85,7 +83,7 @@ class ProgramVerbs:
         os.environ.clear()
         for name in [*PRELOADED, *config["preload"]]:
             importlib.import_module(name)
-        random.seed(0)  # a candidate that draws at random scores the same every time
+        sys.modules["random"].seed(0)  # a candidate that draws at random scores the same every time
         sys.set_int_max_str_digits(50_000)  # as LiveCodeBench's harness has it, for every format
         sys.stdout.reconfigure(errors="surrogatepass")  # type: ignore[union-attr]
         self._module = types.ModuleType("candidate")
@@ -136,7 +134,7 @@ class ProgramVerbs:
             attempt(partial(evaluate, expression), results, RESULT)
         while task["stays"]:
             request = feed.read()
-            space.update(decode(request["bindings"]))
+            space.update(unpack(request["bindings"]))
             attempt(partial(evaluate, request["expression"]), results, RESULT)
 
 
@@ -171,7 +169,7 @@ def main_program(task: dict[str, Any], results: int) -> None:
         except SystemExit:
             pass
         finally:
-            threading._shutdown()  # type: ignore[attr-defined]
+            sys.modules["threading"]._shutdown()
             atexit._run_exitfuncs()
             sys.stdout.flush()
         return "null"
@@ -217,7 +215,7 @@ class ScorerVerbs:
             function: Any = self._module
             for part in task["function"].split("."):
                 function = getattr(function, part)
-            value = function(*decode(task["arguments"]))
+            value = function(*unpack(task["arguments"]))
             try:
                 return encode(value, task["limits"]["output"])
             except (Unplain, TooLarge) as error:
