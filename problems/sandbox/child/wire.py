@@ -1,10 +1,10 @@
 """What crosses the wall: frames of tagged JSON, read by a side that trusts nothing in them.
 
 Shared by the parent (imported) and the confined child (its source is sent in), so it imports nothing but the standard
-library, and little of that: every fork of a worker pays for the size of it. JSON carries None, bool, float, str and ints
-below 2**63 as they are and lists as arrays; every other type is an object of one tag: {"i": hex int}, {"t": tuple},
-{"s": set}, {"f": frozenset}, {"d": [[key, value], ...]}, {"b": bytes as latin-1}, {"c": [real, imaginary]},
-{"q": [numerator, denominator]}, {"n": Decimal as text}. Never pickle, never eval.
+library, and little of that: every fork of a worker pays for the size of it. JSON carries None, bool, float, str and
+ints below 2**63 as they are and lists as arrays; every other type is an object of one tag: {"i": hex int},
+{"t": tuple}, {"s": set}, {"f": frozenset}, {"d": [[key, value], ...]}, {"b": bytes as latin-1},
+{"c": [real, imaginary]}, {"q": [numerator, denominator]}, {"n": Decimal as text}. Never pickle, never eval.
 """
 
 from __future__ import annotations
