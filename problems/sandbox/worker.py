@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
@@ -156,7 +155,7 @@ class Worker:
             self._frames = Frames(16 * limits.output + (1 << 16))  # a value as JSON inside JSON
             self._watched = time.monotonic()
             self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
-            self.tell({**task, "scratch": folder, "limits": dataclasses.asdict(limits)})
+            self.tell({**task, "scratch": folder, "limits": vars(limits)})
             self._ask(RUN)
             yield
             if self.ended is None:
