@@ -121,7 +121,9 @@ def find_refusal(mode: str) -> str | None:
 class Sandbox:
     """Runs hostile code. Calls block, and may come from any number of threads.
 
-    mode: the isolation in use, "bwrap", "landlock" or "none" (limits only); programs: the workers for programs
+    mode: the isolation in use, "bwrap", "landlock" or "none" (limits only)
+    programs: the workers for programs; those that name numpy have others, which import it once: it doubles the pages
+        of a fork, and others need not pay for that
     """
 
     def __init__(self, mode: Mode = "auto", workers: int | None = None) -> None:
@@ -135,6 +137,7 @@ class Sandbox:
         self._pools: list[WorkerPool] = []
         self._closed = False
         self.programs = self._open_pool(None, "the sandbox is closed")
+        self._with_numpy = self._open_pool(None, "the sandbox is closed", ("numpy",))
 
     def __enter__(self) -> Sandbox:
         return self
@@ -150,8 +153,8 @@ class Sandbox:
         for pool in pools:
             pool.close()
 
-    def _open_pool(self, spec: EvaluatorSpec | None, closed: str) -> WorkerPool:
-        pool = WorkerPool(partial(Worker, self.mode, spec, ("numpy",)), self._workers, closed)
+    def _open_pool(self, spec: EvaluatorSpec | None, closed: str, preload: tuple[str, ...] = ()) -> WorkerPool:
+        pool = WorkerPool(partial(Worker, self.mode, spec, preload), self._workers, closed)
         with self._lock:
             if self._closed:
                 raise SandboxFault("the sandbox is closed")
@@ -162,12 +165,17 @@ class Sandbox:
         """One outcome per case, in their order. Raises SandboxFault for faults of the sandbox, ValueError for a case
         that is no expression; never anything for what the program does."""
         limits = limits or Limits()
-        return run_program(self.programs, program, limits) if program.cases else []
+        return run_program(self._workers_for(program), program, limits) if program.cases else []
 
     def session(self, code: str, limits: Limits | None = None) -> SandboxSession:
         """A candidate that stays for several requests; use it in a `with` block."""
         limits = limits or Limits()
-        return SandboxSession(self.programs, Program(code, ()), limits)
+        program = Program(code, ())
+        return SandboxSession(self._workers_for(program), program, limits)
+
+    def _workers_for(self, program: Program) -> WorkerPool:
+        numerical = any("numpy" in text for text in (program.code, program.setup, *program.cases))
+        return self._with_numpy if numerical else self.programs
 
     def evaluator(self, spec: EvaluatorSpec, limits: Limits | None = None) -> Evaluator:
         """A user's scorer file, loaded out of process. Raises SandboxFault naming the file if loading fails."""
