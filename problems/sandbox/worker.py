@@ -144,9 +144,9 @@ class Worker:
     def run(self, task: dict[str, Any], limits: Limits) -> Iterator[None]:
         """A fork that does `task`, for as long as the block lasts; then nothing of it is left."""
         assert self.process is not None
-        folder = launch.scratch_folder(self._uid, self._disk) if self._disk is not None else None
+        self._sequence += 1
+        folder = launch.scratch_folder(self._uid, f"{self._disk}/{self._sequence}") if self._disk is not None else None
         try:
-            self._sequence += 1
             self.ended: int | None = None
             self.failure: Failure | None = None
             self.output = bytearray()
