@@ -55,13 +55,14 @@ class Feed:
         self._fd = fd
 
     def _exactly(self, count: int) -> bytes:
-        parts = []
-        while count:
-            part = os.read(self._fd, min(count, 1 << 20))
-            if not part:
-                _exit(0)  # the parent is gone
-            parts.append(part)
-            count -= len(part)
+        data = os.read(self._fd, min(count, 1 << 20))
+        parts, count = [data], count - len(data)
+        while count and data:
+            data = os.read(self._fd, min(count, 1 << 20))
+            parts.append(data)
+            count -= len(data)
+        if count:
+            _exit(0)  # the parent is gone
         return b"".join(parts)
 
     def read(self) -> Any:

@@ -77,8 +77,8 @@ def describe(error: BaseException) -> str:
 class ProgramVerbs:
     """Hostile programs: each is loaded in a separate fork, and its cases run there."""
 
-    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
-        """Import what they need."""
+    def __init__(self, config: dict[str, Any], channels: Channels, scratch: str) -> None:
+        """Import what they need. scratch: of each run, whose working folder it is"""
         self._channels = channels
         os.environ.clear()
         for name in [*PRELOADED, *config["preload"]]:
@@ -107,8 +107,8 @@ class ProgramVerbs:
         if not task.get("stays"):
             os.close(channels.feed)
 
-    def run(self, task: dict[str, Any], feed: Feed, scratch: str) -> None:
-        """In the fork, confined. scratch: the working folder already"""
+    def run(self, task: dict[str, Any], feed: Feed) -> None:
+        """In the fork, confined."""
         if task["kind"] == "stdin":
             main_program(task, self._channels.results)
         else:
@@ -180,9 +180,9 @@ def main_program(task: dict[str, Any], results: int) -> None:
 class ScorerVerbs:
     """A user's file as a module of this worker; each evaluation is a call of a function of it, in a fork."""
 
-    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
-        """Execute the file. Whatever it raises goes to the parent."""
-        self._config, self._channels = config, channels
+    def __init__(self, config: dict[str, Any], channels: Channels, scratch: str) -> None:
+        """Execute the file. Whatever it raises goes to the parent. scratch: of each evaluation"""
+        self._channels = channels
         path, environment = config["path"], config["environment"]
         os.environ.clear()
         os.environ.update({**home(config["scratch"]), **environment, "PYTHONDONTWRITEBYTECODE": "1"})
@@ -194,6 +194,8 @@ class ScorerVerbs:
             raise ImportError(f"{path} is not a Python file")
         self._module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self._module)
+        if scratch != config["scratch"]:
+            os.environ.update({name: place for name, place in home(scratch).items() if name not in environment})
         self.fork: Callable[[], int] = os.fork
 
     def open_streams(self, task: dict[str, Any]) -> None:
@@ -202,10 +204,8 @@ class ScorerVerbs:
         if not task["calls_host"]:
             os.close(self._channels.feed)
 
-    def run(self, task: dict[str, Any], feed: Feed, scratch: str) -> None:
+    def run(self, task: dict[str, Any], feed: Feed) -> None:
         """In the evaluation, confined: call the function."""
-        if self._config["mode"] != "bwrap":  # where scratch has the same name for all
-            os.environ.update({k: v for k, v in home(scratch).items() if k not in self._config["environment"]})
         if task["calls_host"] and "problems.apart" in sys.modules:
             sys.modules["problems.apart"].__dict__["host_call"] = host_caller(
                 self._channels.results, feed, task["limits"]["output"]

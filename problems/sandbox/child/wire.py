@@ -30,6 +30,8 @@ _encoder: Callable[[Any, int], Iterable[str]] = _make_encoder(
 # Both are what json.loads and json.dumps call in the end. In a fork the way there costs the copies of dozens of pages.
 
 RUN, KILL = b"R", b"K"  # operations
+RUN_FOLDER = "run"
+"""In a worker's scratch folder that of each of its runs, one after the other, where they have no mounts."""
 LOADED, FAILED, RESULT, HOST_CALL = b"L", b"F", b"R", b"O"  # kinds of frames from a child
 
 
