@@ -15,7 +15,7 @@ from evo.cli.options import format_arguments, json_option, open_console, print_j
 from evo.errors import INTERRUPTED
 from evo.pipelines.file import SEARCHES, Stage, read_pipeline
 from evo.pipelines.run import PipelineRun, StageRecord, Status
-from islands.names import hide_password
+from problems.redaction import redact
 
 _VERBS = {Status.BEGUN: "begins", Status.DONE: "done", Status.INTERRUPTED: "interrupted", Status.FAILED: "failed"}
 
@@ -47,7 +47,7 @@ def pipeline_command(file: str, output: str | None, db: str | None, dry_run: boo
     if dry_run:
         _print(console, _describe(run, left, Status.WAITING), as_json, "")
         return 0
-    again = ["evo", "pipeline", file, *(["-o", output] if output else []), *(["--db", hide_password(db)] if db else [])]
+    again = ["evo", "pipeline", file, *(["-o", output] if output else []), *(["--db", redact(db)] if db else [])]
 
     def report(stage: Stage, record: StageRecord) -> None:
         number, verb = list(read.stages).index(stage.name) + 1, _VERBS[record.state]
@@ -86,7 +86,7 @@ def _describe(run: PipelineRun, left: Sequence[Stage], outcome: Status) -> dict[
                 "reason": record.reason,
             }
         )
-    return {"outcome": str(outcome), "directory": str(run.folder), "db": hide_password(run.db), "stages": stages}
+    return {"outcome": str(outcome), "directory": str(run.folder), "db": redact(run.db), "stages": stages}
 
 
 def _print(console: Console, record: dict[str, Any], as_json: bool, again: str) -> None:
