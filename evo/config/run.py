@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml, setting
 from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames, tracker_name
@@ -223,7 +223,7 @@ class RunConfig(SamplingConfig):
     verifies: str | None = setting(None, "The run whose winner this one is measured against; evo verify writes it.")
     report_to: TrackerNames = setting([], REPORT_TO, "resume search")
     tracked_as: str = setting("", TRACKED_AS, "search")
-    scoring_resources: dict[str, float] | None = setting(
+    scoring_resources: Annotated[dict[str, float], BeforeValidator(check_resources)] | None = setting(
         None,
         "What scoring an answer takes: cpus, gpus, a cluster's names; default: as the scorers declare. "
         "--ray ADDRESS?scorers=N gives it to each scoring process.",
@@ -242,11 +242,6 @@ class RunConfig(SamplingConfig):
         if self.weights == SPREAD and self.until_solved:
             raise ValueError("until_solved ends a search when it is solved under one weighting: leave it out of spread")
         return self
-
-    @field_validator("scoring_resources", mode="before")
-    @classmethod
-    def _amounts(cls, value: object) -> object:
-        return value if value is None else check_resources(value)
 
 
 Tracked = TypeVar("Tracked", bound=RunConfig)

@@ -91,15 +91,12 @@ class Operators:
     def choose(self, seed: int, problem: int, iteration: int) -> int:
         """The operator of an iteration, or the next one that responds; itself if none does. problem: its index in the
         run"""
-        chosen = self._draw(seed, problem, iteration)
+        chosen = (iteration + problem) % len(self.all)
+        if self.chances is not None:
+            rng = np.random.default_rng([seed, problem, iteration, _STREAM])
+            chosen = int(rng.choice(len(self.all), p=self.chances))
         others = ((chosen + step) % len(self.all) for step in range(len(self.all)))
         return next((operator for operator in others if not self.backoff.is_resting(operator)), chosen)
-
-    def _draw(self, seed: int, problem: int, iteration: int) -> int:
-        if self.chances is None:
-            return (iteration + problem) % len(self.all)
-        rng = np.random.default_rng([seed, problem, iteration, _STREAM])
-        return int(rng.choice(len(self.all), p=self.chances))
 
 
 Repeats = tuple[int, int, int, ParentKind, int, int]

@@ -10,7 +10,7 @@ import pytest
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.resources import resolve_settings, warn_of_resources
+from evo.search.resources import Resources, resolve_settings
 from evo.testing import ProblemContract
 from problems import Problem, Score, Scorer, ScorerFault
 from problems.contract import BadAddress
@@ -253,7 +253,7 @@ def test_a_machine_without_a_gpu_is_told_once_and_one_with_is_not(tmp_path, monk
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert lacking({"gpus": 1, "cpus": 100_000}, devices=str(tmp_path)).startswith("100000 CPUs (")
     with pytest.warns(UserWarning, match=r"scoring takes gpus 1, and this machine lacks 1 GPU .*\?scorers=N") as told:
-        warn_of_resources(RunConfig(scoring_resources={"gpus": 1}))
+        Resources().scorer_for(RunConfig(scoring_resources={"gpus": 1}), []).close()
     assert len(told) == 1
 
 
