@@ -48,7 +48,11 @@ def policy_at(
     given = {"top_p": top_p, "max_tokens": max_tokens, "device": device, "dtype": dtype, "batch": batch}
     given |= {"threads": threads} | ({} if temperature is None else {"temperature": temperature})
     settings = _settings(address, given)
-    policy = _loader(address)(address, settings)
+    point = LOADERS.get(address.kind) or find_entry_points(POLICY_ENTRY_POINTS).get(address.kind)
+    if point is None:
+        raise BadAddress(f"policy {address.plain!r}: nothing installed loads policies of the kind {address.kind}")
+    loader: Loader = load_entry_point(point, f"policy {address.plain!r}")
+    policy = loader(address, settings)
     if not isinstance(policy, Policy):
         raise BadAddress(f"policy {address.plain!r}: its class is no vpo.policies.contract.Policy; subclass that one")
     if "temperature" not in settings.model_fields_set and policy.traits.temperature is not None:
@@ -71,12 +75,3 @@ def _settings(address: PolicyAddress, given: Mapping[str, Any]) -> PolicySetting
             raise BadAddress(f"policy {address.plain!r}: option format is for a model that is loaded here")
         check_prompt_format(settings.format, address.plain)
     return settings
-
-
-def _loader(address: PolicyAddress) -> Loader:
-    what = f"policy {address.plain!r}"
-    point = LOADERS.get(address.kind) or find_entry_points(POLICY_ENTRY_POINTS).get(address.kind)
-    if point is None:
-        raise BadAddress(f"{what}: nothing installed loads policies of the kind {address.kind}")
-    loader: Loader = load_entry_point(point, what)
-    return loader

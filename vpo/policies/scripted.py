@@ -83,18 +83,16 @@ class ScriptedPolicy(Policy):
         prompt_ids = _bytes_of(prompt.system + prompt.user)
         group = []
         for rollout in range(rollouts):
-            proposed = self.prompt_format == TUNED
-            text = self._write(prompt, answers, rollout if proposed else _bits(seed, prompt.stream, rollout))
+            bits = rollout if self.prompt_format == TUNED else _bits(seed, prompt.stream, rollout)
+            if isinstance(self._generator, TokenGenerator):
+                text = self._generator.write(prompt, answers, bits)
+            else:
+                form = find_asked_format(prompt)
+                text = format_answers(self._generator(prompt, form, answers, bits), form)
             token_ids = _bytes_of(text)
             logprobs = np.full(len(token_ids), _LOG_UNIFORM, dtype=np.float32)
             group.append(Rollout(text, token_ids, logprobs, prompt_ids))
         return group
-
-    def _write(self, prompt: Prompt, answers: int, bits: int) -> str:
-        if isinstance(self._generator, TokenGenerator):
-            return self._generator.write(prompt, answers, bits)
-        form = find_asked_format(prompt)
-        return format_answers(self._generator(prompt, form, answers, bits), form)
 
 
 class ScriptedOptions(OwnOptions):
