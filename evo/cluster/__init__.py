@@ -1,4 +1,4 @@
-"""Searches on many machines: whole searches of a comparison as tasks of a Ray cluster, and scorers as its actors.
+"""Searches on many machines: whole searches of a comparison as tasks of a Ray cluster.
 
 Ray places and restarts the work, and the database holds all state. Only this package imports Ray, and it does so only
 when a cluster is used. Begin with `runner.ClusterRunner`.

@@ -16,7 +16,6 @@ from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.contract import BadAddress
 from problems.sandbox.contract import Mode
-from problems.scoring import check_resources
 from problems.weights import SPREAD, read_weights
 from vpo.advantage import METHODS
 from vpo.training.config import TrainerSettings
@@ -103,7 +102,6 @@ class ScorerSettings(StrictModel):
     timeout: float | None = setting(None, "Seconds per answer; default 30.", gt=0)
     readable: list[str] | None = setting(None, "Files and folders that the function reads.")
     isolated: bool = setting(True, "Run in the sandbox; off: trusted.")
-    resources: dict[str, float] = setting({}, "What scoring an answer takes, as in {gpus: 1}; see scoring_resources.")
 
 
 class SearchTraining(TrainerSettings):
@@ -223,11 +221,6 @@ class RunConfig(SamplingConfig):
     verifies: str | None = setting(None, "The run whose winner this one is measured against; evo verify writes it.")
     report_to: TrackerNames = setting([], REPORT_TO, "resume search")
     tracked_as: str = setting("", TRACKED_AS, "search")
-    scoring_resources: Annotated[dict[str, float], BeforeValidator(check_resources)] | None = setting(
-        None,
-        "What scoring an answer takes: cpus, gpus, a cluster's names; default: as the scorers declare. "
-        "--ray ADDRESS?scorers=N gives it to each scoring process.",
-    )
     scoring_workers: int | None = setting(None, "Answers scored at once; default: the number of CPUs.", ge=1, le=256)
 
     @model_validator(mode="before")

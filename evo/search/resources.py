@@ -18,7 +18,7 @@ from problems.address import grouped
 from problems.contract import Problem
 from problems.objectives import groups_of
 from problems.openevolve.config import FEATURE_DIMENSIONS, TEMPERATURE
-from problems.scoring import Scorer, describe_resources, lacking, most_of
+from problems.scoring import Scorer
 from problems.weights import weigh_by
 from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
@@ -31,7 +31,7 @@ _WITHOUT_MODEL = "scripted:mutate"
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """Settings that the user left open, as an OpenEvolve directory's config decides them: seed, temperature, top-p,
     tokens of a rollout; one answer per rollout for edits of a program, and for whole programs of a hosted model, whose
-    replies would be cut, and for commands; and what scoring takes, as the scorers declare."""
+    replies would be cut, and for commands."""
     given, decided = config.model_fields_set, dict[str, Any]()
     kinds = {address.kind for address in parse_addresses(config.policy)}
     for settings in (problem.settings for problem in problems):
@@ -57,9 +57,6 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     if config.until_solved and all(problem.target is None for problem in problems):
         told = "--until-solved stops nothing: no problem here has a target; a scorer declares one by `target`"
         warnings.warn(told, stacklevel=2)
-    taken = most_of(problem.resources for problem in problems)
-    if taken and config.scoring_resources is None:
-        decided["scoring_resources"] = taken
     # only given keys are carried over: population_config distinguishes a user's value from a default by that
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
 
@@ -158,8 +155,9 @@ class Resources:
     scorer: None until `scorer_for` makes it
     """
 
-    def __init__(self, open_policy: OpenPolicy | None = None, scorer: Scorer | None = None) -> None:
-        self.scorer, self._open_policy = scorer, open_policy
+    def __init__(self, open_policy: OpenPolicy | None = None) -> None:
+        self.scorer: Scorer | None = None
+        self._open_policy = open_policy
         self._problems: dict[str, list[Problem]] = {}
         self._policies: dict[str, Policy] = {}
 
@@ -170,12 +168,8 @@ class Resources:
         return self._problems[key]
 
     def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
-        """The scorer of all these searches. Warns if this machine, which scores, lacks what scoring takes."""
+        """The scorer of all these searches."""
         if self.scorer is None:
-            taken = config.scoring_resources or {}
-            if missing := lacking(taken):
-                text = f"scoring takes {describe_resources(taken)}, and this machine lacks {missing}; it scores anyway"
-                warnings.warn(f"{text}. --ray ADDRESS?scorers=N scores on other nodes", stacklevel=2)
             self.scorer = Scorer(workers(config, problems))
         return self.scorer
 
