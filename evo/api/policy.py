@@ -14,11 +14,10 @@ from evo.api.display import Steps
 from evo.api.drive import Driver, python_driver
 from evo.api.results import ScorerWarning, data_frame
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import EvaluateConfig
-from evo.config.trackers import check_trackers, tracker_name
+from evo.config.run import EvaluateConfig, check_trackers, tracker_name
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
-from evo.evaluation.record import run_evaluation
+from evo.evaluation.evaluate import run_evaluation
 from evo.progress.training import is_training
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock

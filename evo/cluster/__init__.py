@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evo.config.cluster import parse_cluster
+from evo.config.compare import parse_cluster
 from evo.errors import BadInput
 
 if TYPE_CHECKING:

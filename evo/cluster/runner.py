@@ -25,7 +25,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from evo.comparison.workers import Runner, SeedBatch
-from evo.config.cluster import AUTO, LOCAL, ClusterAddress
+from evo.config.compare import AUTO, LOCAL, ClusterAddress
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import answer_of_error

@@ -26,7 +26,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from evo.comparison.summary import describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
-from evo.evaluation.record import check_output
+from evo.evaluation.evaluate import check_output
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress

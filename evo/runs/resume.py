@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig
-from evo.config.trackers import check_trackers, tracker_name
+from evo.config.run import RunConfig, check_trackers, tracker_name
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun, check_seeds

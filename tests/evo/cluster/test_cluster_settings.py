@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from evo.cluster import open_runner
-from evo.config.cluster import parse_cluster
+from evo.config.compare import parse_cluster
 from evo.errors import BadInput
 
 
