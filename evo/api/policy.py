@@ -131,7 +131,7 @@ class TrainResult:
     """A training run that has ended.
 
     policy: the directory of the trained policy, a Hugging Face checkpoint with its card: an address for `policy=`,
-        `arms=` and `evo.load_policy`, as is this object itself (it is a path)
+        `arms=`, as is this object itself (it is a path)
     outcome, reason: "done", and why it ended early if it did
     steps, answers, tokens: how many; seconds: of training, without held-out evaluations
     figures: metrics of the last step; held_out: of the last held-out evaluation, {} without one
