@@ -43,7 +43,15 @@ NUMBER, NAMES = "[0-9]{1,9}", "[^?/]+"
 def shorten_names(addresses: Sequence[str]) -> list[str]:
     """Names to show for the addresses of a run's problems: a file or directory is called by its base name. Those that
     would have the same name keep their paths."""
-    names = [_shorten(address) for address in addresses]
+    names = []
+    for address in addresses:
+        if (matched := _ABSOLUTE.match(address)) is None:
+            names.append(address)
+            continue
+        # programs:/a/b/tasks.jsonl/3 -> programs:tasks.jsonl/3; /a/b/scorer.py -> scorer.py
+        kind, parts = matched[1] or "", matched[2].split("/")
+        of_files = (i for i, part in enumerate(parts) if kind and _FILE.fullmatch(part))
+        names.append(kind + "/".join(parts[next(of_files, len(parts) - 1) :]))
     counts = Counter(names)
     return [name if counts[name] == 1 else address for name, address in zip(names, addresses, strict=True)]
 
@@ -52,16 +60,6 @@ def name_few(names: Sequence[str], most: int, *, separator: str = ", ", kind: st
     """The first `most` names, and how many more there are: `a, b and 3 more`. kind: of the names, as in ` versions`"""
     more = f" and {len(names) - most} more{kind}" if len(names) > most else ""
     return separator.join(names[:most]) + more
-
-
-def _shorten(address: str) -> str:
-    """`programs:/a/b/tasks.jsonl/3` -> `programs:tasks.jsonl/3`; `/a/b/scorer.py` -> `scorer.py`"""
-    matched = _ABSOLUTE.match(address)
-    if matched is None:
-        return address
-    kind, parts = matched[1] or "", matched[2].split("/")
-    of_files = (i for i, part in enumerate(parts) if kind and _FILE.fullmatch(part))
-    return kind + "/".join(parts[next(of_files, len(parts) - 1) :])
 
 
 # -- parts of an address -----------------------------------------------------------------------------------------------

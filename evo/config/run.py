@@ -256,13 +256,6 @@ class RunConfig(SamplingConfig):
     tracked_as: str = setting("", TRACKED_AS, "search")
     scoring_workers: int | None = setting(None, "Answers scored at once; default: the number of CPUs.", ge=1, le=256)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "max_tokens" in values:
-            raise ValueError("max_tokens: the run's budget is max_total_tokens, the length of a reply max_new_tokens")
-        return values
-
     @model_validator(mode="after")
     def _searched_alike(self) -> RunConfig:
         if self.weights == SPREAD and self.until_solved:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +42,12 @@ class Operator:
     weight: float | None = None
 
 
+@dataclass
 class Backoff:
     """Which of several operators do not respond, and until when each is left alone."""
 
-    def __init__(self) -> None:
-        self._until: dict[int, float] = {}
-        self._pauses: dict[int, float] = {}
+    _until: dict[int, float] = field(default_factory=dict)
+    _pauses: dict[int, float] = field(default_factory=dict)
 
     def is_resting(self, operator: int) -> bool:
         return time.monotonic() < self._until.get(operator, 0.0)

@@ -122,10 +122,6 @@ class SearchStatus(Totals):
         """Seconds searched, at least a little more than none."""
         return max(self.active.seconds, 1e-9)
 
-    @property
-    def solved(self) -> int:
-        return sum(problem_run.solved for problem_run in self.problem_runs)
-
     def carry(self, summary: Mapping[str, Any], committed: Totals) -> None:
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
         SUMMARY_SECONDS older."""
@@ -143,7 +139,7 @@ class SearchStatus(Totals):
         seconds, sampling = self.elapsed, self.policy_before + self.policy_seconds
         return {
             **self.as_dict(),
-            "solved": self.solved,
+            "solved": sum(problem_run.solved for problem_run in self.problem_runs),
             "estimated_tokens": self.estimated,
             "active": self.active.stored(),
             "seconds": round(seconds, 3),

@@ -220,13 +220,13 @@ def random_route(prompt: Prompt, form: str, answers: int, bits: int) -> list[str
 
 def echo(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """The parent again, m times: what every filter for duplicates must catch."""
-    parent = _parent_of(prompt)
+    parent = prompt.shown[0] if prompt.shown else ""
     return [edit_block(parent, parent)] if form == "diff" else [parent] * answers
 
 
 def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """Mutations of the parent (vpo.policies.mutation), different from the other answers shown."""
-    parent, others = _parent_of(prompt), prompt.shown[1:]
+    parent, others = prompt.shown[0] if prompt.shown else "", prompt.shown[1:]
     if form == "route":
         return [_mutate_route(parent, _mix(bits, i)) for i in range(answers)]
     python, mutants = form in ("python", "diff"), list[str]()
@@ -240,10 +240,6 @@ GENERATORS: dict[str, Generator | TokenGenerator] = {
     **{"mutate": mutate, "random-route": random_route, "echo": echo},
     "tuned": TokenGenerator(TUNED, lambda prompt, answers, rollout: prompt.user.splitlines()[rollout]),
 }
-
-
-def _parent_of(prompt: Prompt) -> str:
-    return prompt.shown[0] if prompt.shown else ""
 
 
 def _route(bits: int) -> str:
