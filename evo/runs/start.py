@@ -223,7 +223,9 @@ async def start_run(
         fingerprints = await opened.fingerprints()
         # 3) create the run, become its writer, and store the problems: in one step, so Ctrl-C comes before it or after
         opened.store = Store.open(db)
-        opened.run = create_run(opened.store, opened.config, opened.problems, name, command)
+        stored = to_stored(opened.config, [problem.name for problem in opened.problems])
+        seed, commit = opened.config.seed, source_commit()
+        opened.run = opened.store.create_run(name, stored, command=command, seed=seed, commit=commit)
         opened.store.lease(opened.run.id)
         opened.add_problems(seeds, fingerprints)
         opened.build()
@@ -259,13 +261,6 @@ def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     config = resolve_iterations(config, problems)
     check_price(config.max_cost, [config.policy])
     return config
-
-
-def create_run(
-    store: Store, config: RunConfig, problems: Sequence[Problem], name: str | None, command: str
-) -> RunRecord:
-    stored = to_stored(config, [problem.name for problem in problems])
-    return store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
 
 
 def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Resources) -> list[Operator]:
