@@ -56,15 +56,6 @@ def test_a_password_is_neither_printed_nor_stored():
     assert format_db_option("sqlite:///my runs/evo.db") == " --db 'sqlite:///my runs/evo.db'"
 
 
-def test_a_dead_policy_is_a_failure_of_ours_with_its_reason(here, capsys):
-    code, out, err = evo(
-        capsys, "run", "maze:test", "--policy", "scripted:broken", "--limit", "1", "--name", "dead", "--plain"
-    )
-    assert code == 1
-    assert err.strip().startswith("evo: the policy scripted:broken cannot answer")
-    assert json.loads(evo(capsys, "runs", "--json")[1])[0]["status"] == "failed"
-
-
 def test_a_faulty_scorer_stops_its_problem_and_the_exit_code_says_so(here, capsys):
     (here / "faulty.py").write_text(
         "statement = 'x'\nseed_answer = 'ab'\nobjectives = ('length',)\n"
@@ -95,29 +86,6 @@ def test_two_interrupts_stop_at_once_with_everything_committed(here, capsys):
     assert process.returncode == 130, err
     assert "Traceback" not in out + err
     assert json.loads(evo(capsys, "runs", "--json")[1])[0]["groups"] > 0
-
-
-PALINDROMES = """
-isolated = False
-statement = "Write a long palindrome in lower-case letters."
-seed_answer = "abba"
-
-def score(answer):
-    word = answer.strip()
-    if not word.isalpha():
-        return {"error": "letters only"}
-    return {"palindrome": float(word == word[::-1]), "length": min(len(word), 30) / 30}
-"""
-
-
-def test_a_search_of_ones_own_problem_gets_somewhere_without_a_model(here, capsys):
-    """No policy is named, no network and no model are there: answers get better, and what searched is said."""
-    (here / "mine.py").write_text(PALINDROMES)
-    with pytest.warns(UserWarning, match="using scripted:mutate"):
-        assert invoke(["run", "mine.py", "--iterations", "40", "--plain", "--name", "mine", "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    (problem,) = summary["problems"]
-    assert summary["policy"] == "scripted:mutate" and problem["best"] > 0.7  # the seed has 0.57
 
 
 def test_a_scorer_at_fault_is_said_where_its_problem_is_looked_at(here, capsys):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.command_line import evo as command
+from support.rows import rows_of
 
 import evo
 from evo.config.run import EvaluateConfig, RunConfig
@@ -128,18 +129,7 @@ def test_an_evaluation_under_weights_and_its_rivals(tmp_path, monkeypatch, capsy
         read_evaluation("gold.json", [problem], 6, {"gold": 3.0, "safety": 1.0})
 
 
-@pytest.mark.parametrize(
-    ("method", "more", "says"),
-    [
-        ("vpo", {}, "vpo learns from all objectives, not from one user's weights; grpo, max_at_k"),
-        ("random_weighting", {}, "random_weighting learns from all objectives"),
-        ("gdpo", {}, "gdpo learns from all objectives"),
-        ("grpo", {"weights": "spread"}, "weights spread is for a search"),
-        ("grpo", {"from_traces": ["a"], "problems": []}, "stored traces are already sampled: weights cannot be set"),
-        ("grpo", {"parents_from": "archive:a"}, "the archives of a were judged by other weights"),
-        ("grpo", {"weights": 64}, "weights = 64: expected numbers by objective"),
-    ],
-)
+@pytest.mark.parametrize(("method", "more", "says"), rows_of(__file__, "methods_and_sources_that_no_weights_fit"))
 def test_methods_and_sources_that_no_weights_fit(method, more, says):
     with pytest.raises(BadInput) as raised:
         plan_training(None, {"weights": "gold=1", "problems": ["maze:train"], **more}, method, [])

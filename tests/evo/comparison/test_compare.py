@@ -1,6 +1,7 @@
 """The plan of a comparison: who is asked how much, and which runs come of it."""
 
 import pytest
+from support.rows import rows_of
 
 from evo.comparison.plan import planned_runs, seed_batches
 from evo.config.compare import arms_of, parse_arm, read_comparison
@@ -109,51 +110,12 @@ def test_classic_searches_mazes_alone():
         config({"hill": {"policy": "embedded:base"}}, baselines=["hill"])
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "values"),
-    [
-        ("vpo=embedded:vpo", "vpo", {"policy": "embedded:vpo"}),
-        ("embedded:grpo", "grpo", {"policy": "embedded:grpo"}),
-        (
-            "openai:a/b@http://h:1?retries=3,answers=1",
-            "b",
-            {"policy": "openai:a/b@http://h:1?retries=3", "answers": "1"},
-        ),
-        ("x=openai:b@http://h:1?price=1/2", "x", {"policy": "openai:b@http://h:1?price=1/2"}),
-        ("runs/mine/", "mine", {"policy": "runs/mine/"}),
-        ("runs/mine?temperature=0.5", "mine", {"policy": "runs/mine?temperature=0.5"}),
-        ("a=X?fresh=0.1,Y?top_p=1", "a", {"policy": "X?fresh=0.1,Y?top_p=1"}),
-        (
-            "embedded:edit-solve,embedded:vpo?fresh=1,answers=3",
-            "edit-solve-vpo",
-            {"policy": "embedded:edit-solve,embedded:vpo?fresh=1", "answers": "3"},
-        ),
-        ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
-        ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),
-        (
-            "c=embedded:vpo,population.strategy=weighted,population.islands=1",
-            "c",
-            {"policy": "embedded:vpo", "population": {"strategy": "weighted", "islands": "1"}},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "values"), rows_of(__file__, "an_arm_as_it_is_typed"))
 def test_an_arm_as_it_is_typed(text, name, values):
     assert parse_arm(text) == (name, values)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "vpo=",
-        "=embedded:vpo",
-        "v po=embedded:vpo",
-        "a=b,speed=3",
-        "a=b,answers",
-        "a=b,policy=c",
-        "a=b,answers=3,c",
-        "a=b,,c",
-    ],
-)
+@pytest.mark.parametrize("text", rows_of(__file__, "an_arm_mistyped_is_one_line"))
 def test_an_arm_mistyped_is_one_line(text):
     with pytest.raises(BadInput) as caught:
         parse_arm(text)
@@ -197,23 +159,7 @@ def test_a_file_says_it_all_and_flags_override(tmp_path):
     assert read_comparison(str(file), {"seeds": 1}).seeds == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("policy: embedded:base", "policy belongs to an arm"),
-        ("rollouts: 3", "rollouts belongs to an arm"),
-        ("sedes: 3", "unknown key sedes; did you mean seeds?"),
-        ("amrs: {}", "unknown key amrs; did you mean arms?"),
-        ("arms: {a: {policy: x, answer: 1}}", "unknown key arms.a.answer; did you mean answers?"),
-        ("arms: {a: {policy: x, m: 1}}", "unknown key arms.a.m; known: answers"),
-        ("arms: {a: {}}", "arms.a.policy is missing"),
-        ("iterations: 0", "iterations = 0: Input should be greater than or equal to 1"),
-        ("seeds: none", "seeds = 'none'"),
-        ("arms: {a: {policy: x, answers: 0}}", "arms.a.answers = 0"),
-        ("arms: {'a b': x}", "is no name for an arm"),
-        ("arms: {a: x}\nbaselines: [hill=b]", "there is no such arm; there are a"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), rows_of(__file__, "a_wrong_file_is_one_line"))
 def test_a_wrong_file_is_one_line(tmp_path, text, said):
     file = tmp_path / "compare.yaml"
     file.write_text(text + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from support.rows import rows_of
 
 from problems import BadAddress, ScorerFault, resolve
 
@@ -127,25 +128,7 @@ def test_costs_by_name_and_one_list(opened):
     assert problem.objectives == ("cost",) and problem.score("work").values == (4.0,)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (("rule(work, value)", "rule(work)"), r"mine.py, line 8: TypeError: rule\(\) takes the features work, value,"),
-        (
-            ("rule(work, value)", "rule(work, worth=value)"),
-            r"line 8: TypeError: rule\(\) takes the features work, value,",
-        ),
-        (("return float", "return 1 / 0 or float"), "mine.py, line 9: ZeroDivisionError"),
-        (("return float", "return np.inf or float"), "returned inf for few; a cost is a finite number"),
-        (("return float", "return {len(instance): 1} or float"), "many.*|returned the costs many 3, then many 2"),
-        (
-            ("held_out =", "seed_answer = 'worth'\nheld_out ="),
-            "seed_answer is 'worth', but there is no variable 'worth'",
-        ),
-        (("[[(1, 2), (3, 4)]]", "[]"), "families must be a list of instances, or map each kind"),
-        (('"few": [[(9', '"a few": [[(9'), "held_out has a few, many; families has few, many"),
-    ],
-)
+@pytest.mark.parametrize(("change", "says"), rows_of(__file__, "a_fault_of_the_file_is_one_line_that_says_where"))
 def test_a_fault_of_the_file_is_one_line_that_says_where(opened, change, says):
     problem = opened(change)
     with pytest.raises(ScorerFault, match=says) as fault:
@@ -153,21 +136,7 @@ def test_a_fault_of_the_file_is_one_line_that_says_where(opened, change, says):
     assert "\n" not in str(fault.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (
-            ("features = ", "names = "),
-            "if it defines features, families and simulate.rule, instance.; features is missing",
-        ),
-        (("def simulate", "def run"), "; simulate is missing"),
-        (('"work": ', '"work time": '), "'work time' cannot name a feature"),
-        (('"work": ', '"lambda": '), "'lambda' cannot name a feature"),
-        (('"work": ', '"e": '), "'e' cannot name a feature: .* pi, e, E are numbers"),
-        (('{"work": "hours of work", ', "{'work': 1, "), "features must map names to what they mean"),
-        (("features = {", "features = dict() or {"), "mine.py:3: features must be written out as a plain value"),
-    ],
-)
+@pytest.mark.parametrize(("change", "says"), rows_of(__file__, "a_file_that_lacks_a_name_is_refused_in_one_line"))
 def test_a_file_that_lacks_a_name_is_refused_in_one_line(opened, change, says):
     with pytest.raises(BadAddress, match=says) as refused:
         opened(change)

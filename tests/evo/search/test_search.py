@@ -11,7 +11,6 @@ from support.stored_rows import stored_answers, stored_groups
 from evo.errors import BadInput, SearchFailed, UnusableScorer
 from evo.runs.resume import plan_resume
 from evo.search.stop import StopReason
-from evo.testing import PolicyContract, ProblemContract
 from islands.errors import DatabaseUnavailable
 from islands.store import Store
 from vpo.policies.contract import PolicyUnavailable
@@ -318,21 +317,3 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
     clock.ahead += 100
     with Store.open(db, read_only=True) as store:
         assert 5 <= Progress.open(store, "run").snapshot().elapsed(clock.time()) < 65
-
-
-class TestDigitsPolicy(PolicyContract):
-    @pytest.fixture(autouse=True)
-    def _opened(self, digits_policy):
-        self.open_policy = digits_policy
-
-
-class TestDigits(ProblemContract):
-    answers = ("01234567", "0123456x")
-    solution = "99999999"
-
-    @pytest.fixture(autouse=True)
-    def _made(self, digits):
-        self.made = digits(target=1.0)
-
-    def problem(self):
-        return self.made

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.python_problem import PythonProblem
+from support.rows import rows_of
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -81,29 +82,7 @@ def test_a_run_stores_the_iterations_that_its_directories_plan():
     assert planned_iterations({"iterations": 7, "problems": ["a", "b", "c"]}, 2) == [7, 7]
 
 
-@pytest.mark.parametrize(
-    ("directory", "user", "decided"),
-    [
-        ({}, {}, {}),
-        (
-            {"seed": 42, "temperature": 0.7, "diff_based_evolution": True, "max_tokens": 4000, "top_p": 0.9},
-            {},
-            {"seed": 42, "temperature": 0.7, "answers": 1, "max_new_tokens": 4000, "top_p": 0.9},
-        ),
-        ({"diff_based_evolution": False}, {}, {"answers": 1}),
-        (
-            {"seed": 42, "temperature": 0.7, "diff_based_evolution": True, "max_tokens": 4000, "top_p": 0.9},
-            {"seed": 1, "temperature": 0.2, "answers": 4, "max_new_tokens": 100, "top_p": 1.0},
-            {},
-        ),
-        # a hosted model writes one whole program per reply
-        ({"answer_format": "python"}, {"policy": "openai:m@http://h"}, {"answers": 1}),
-        ({"answer_format": "python"}, {"policy": "openai:m@http://h", "answers": 4}, {}),
-        ({"answer_format": "python"}, {"policy": "scripted:mutate,openai:m@http://h"}, {"answers": 1}),
-        ({"answer_format": "python"}, {"policy": "scripted:mutate"}, {}),
-        ({"answer_format": "python"}, {"policy": "./model"}, {}),
-    ],
-)
+@pytest.mark.parametrize(("directory", "user", "decided"), rows_of(__file__, "directories"))
 def test_what_the_user_leaves_open_a_directory_decides(directory, user, decided):
     problem, config = Directory(**directory), RunConfig.model_validate(user)
     problem.answer_format = directory.get("answer_format", problem.answer_format)

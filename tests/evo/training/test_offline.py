@@ -12,6 +12,7 @@ import pytest
 import torch
 from sqlalchemy import text
 from support.command_line import refused
+from support.rows import rows_of
 from support.stored_rows import stored_groups
 from support.training_runs import SMALL_POLICY, read_metrics, trained, weights
 
@@ -169,21 +170,7 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
     assert (len(traces), traces.left_out) == (12, {"not of 3 answers": 4})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["vpo", "--from-traces", "b"], "has no run named b; it has a"),
-        (
-            ["grpo", "--from-traces", "a"],
-            "can teach grpo: 12 chains of several answers; learn from them by multi_rlvr, vpo",
-        ),
-        (["vpo", "maze:train", "--from-traces", "a"], "problems cannot be set"),
-        (["vpo", "--from-traces", "a", "--rollouts", "4"], "rollouts cannot be set"),
-        (["vpo", "--from-traces", "a", "--answers", "2"], "can teach vpo: 12 not of 2 answers"),
-        (["vpo", "--from-traces", "a", "--evaluate", "maze:train/1"], "would be trained on and evaluated on"),
-        (["vpo", "--from-traces", "a", "--policy", "scripted:random-route"], "has no weights here to train"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), rows_of(__file__, "bad_input_is_one_line_and_leaves_nothing"))
 def test_bad_input_is_one_line_and_leaves_nothing(searched, tmp_path, here, monkeypatch, capsys, arguments, message):
     monkeypatch.setenv("EVO_DB", f"sqlite:///{searched}")
     assert message in refused(capsys, "train", *arguments, "-o", "x")
