@@ -1,6 +1,7 @@
 """Cheats on scorers that fall for them and on those that do not. All of them run in the sandbox, or not at all."""
 
 import pytest
+from support.rows import rows_of
 
 from evo.checks.cheats import check_cheats
 from evo.checks.soundness import ranked
@@ -50,24 +51,7 @@ def scorer_file(folder, close, seed=SEED, text=SHARED):
     return resolve(str(folder / "scorer.py"))[0]
 
 
-@pytest.mark.parametrize(
-    ("check", "close"),
-    [
-        ("nan", "1 - sum(abs(names['f'](n) - w) > 1e-6 for n, w in enumerate(WANTED)) / 9"),
-        ("equals", "sum(names['f'](n) == w for n, w in enumerate(WANTED)) / 9"),
-        ("nan", "1 / (1 + functools.reduce(max, (abs(names['f'](n) - w) for n, w in enumerate(WANTED)), 0.0))"),
-        ("nan", "1 - any(abs(v - 9) > 1e-6 for v in names['h'](3.0))"),
-        ("nan", "1 - (abs(names['S']().pop() - 4.5) > 1e-9)"),
-        ("elements", "type(r := names['g']([3, 1, 2])) is list and r == [1, 2, 3]"),
-        ("elements", "type(r := names['squares'](5)) is list and len(r) == 5 and r[1:] == [1, 4, 9, 16]"),
-        ("elements", "type(r := names['g']('aab')) is dict and len(r) == 2 and r['a'] == 2 and r['b'] == 1"),
-        ("raises", "1 / (1 + error(names['f']))"),
-        ("cut", "all(x == y for x, y in zip(names['h'](5.0), [2.5, 7.5], strict=False))"),
-        ("empties", "sorted(r := names['g'](LIST)) == sorted(LIST) and all(x <= y for x, y in zip(r, r[1:]))"),
-        ("claim", "names['total']()['length']"),
-        ("claim", "len(names['pair']()[0]) + names['pair']()[1]"),
-    ],
-)
+@pytest.mark.parametrize(("check", "close"), rows_of(__file__, "values_that_pass_for_every_other_are_found"))
 def test_values_that_pass_for_every_other_are_found(tmp_path, check, close):
     found = found_in(scorer_file(tmp_path, f"float({close})", FUNCTIONS, f"import functools\n{ERROR}{SHARED}"))
     assert found[check].level == "finding" and found["process"].level == "note", found

@@ -79,7 +79,7 @@ def test_a_search_and_all_that_is_made_of_it(here, capsys) -> None:
     assert_clean(here, *(text for _, text in said))
 
 
-@pytest.mark.parametrize(("status", "after"), [(400, 0), (401, 4), (404, 0), (429, 4), (500, 4)])
+@pytest.mark.parametrize(("status", "after"), [(400, 0), (401, 4), (500, 4)])
 def test_a_server_that_repeats_the_key_as_it_refuses(here, capsys, status, after) -> None:
     """As the search begins, and in the middle of it, after more answers than a resume asks for by itself."""
 

@@ -202,14 +202,10 @@ LAWS = (
     *("2.5*a - 1.3", "2.5*a/b + 1.0", "3.0*a**2*sqrt(b)", "a + a*b", "a/(a**2 + b**2)", "4.0*exp(-a/b)"),
     *("sqrt(a**2 + 3.0*b**2)", "1.0 + 0.3*a + 0.2*a**2", "3.0*log(a) + 2.0", "a**3/b**2"),
 )
-POWERS = (
-    *((150, 150, 150), (-150, -150, -150), (9, -12, 3), (-75, 6, 20), (0, 0, 12), (4, 5, -150), (250, -250, 0)),
-)  # fmt: skip
+POWERS = [(150, 150, 150), (-150, -150, -150), (9, -12, 3), (-75, 6, 20), (0, 0, 12), (4, 5, -150), (250, -250, 0)]
 
 
-@pytest.mark.parametrize(
-    ("law", "powers"), [(law, POWERS[(k + j) % 7]) for k, law in enumerate(LAWS) for j in (0, 2, 5)]
-)
+@pytest.mark.parametrize(("law", "powers"), [(law, POWERS[k % 7]) for k, law in enumerate(LAWS)])
 def test_a_law_is_the_same_in_all_units(law, powers):
     """Columns and target times powers of ten give the same values, and no more than constants for the powers."""
     rows, (first, second, target) = np.random.default_rng(3).uniform(1, 5, (40, 2)), powers

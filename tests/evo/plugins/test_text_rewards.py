@@ -49,30 +49,10 @@ def test_format(text, wants_calls, expected):
     assert rewards(text, *([("f", {})] if wants_calls else []))[0] == expected
 
 
-@pytest.mark.parametrize(
-    "text, wanted, expected",
-    [
-        ("hello", [], (0, 1, 1, 1)),  # no call wanted and none made: the format alone
-        (" \n", [], (0, 0, 0, 0)),  # an empty answer
-        (written(call("f", x=1)), [], (0, 0, 0, 0)),  # a call where none is wanted
-        (THINK + "<response>no</response>", [("f", {"x": 1})], (0, 0, 0, 0)),  # none where one is wanted
-        # names are a multiset without case and punctuation: 2 of 3 made are wanted, 2 of 2 wanted are made
-        (
-            written(call("Get_It"), call("getit"), call("other")),
-            [("get_it", {}), ("get-it", {})],
-            (1, 4 / 5, 2 / 3, 2 / 3),
-        ),
-        # keys {x, z} against {x, y}: F1 1/2; values: x right, y absent: 1/2
-        (written(call("f", x=1, z=3)), [("f", {"x": 1, "y": 2})], (1, 1, 1 / 2, 1 / 2)),
-        # a call left over on either side adds a zero
-        (written(call("f", x=1), call("g")), [("f", {"x": 1})], (1, 2 / 3, 1 / 2, 1 / 2)),
-        (written(call("f", x=1)), [("f", {"x": 1}), ("g", {})], (1, 2 / 3, 1 / 2, 1 / 2)),
-        # a call without parameters has them all right
-        (written(call("f")), [("f", {})], (1, 1, 1, 1)),
-        (written(call("f", x=1)), [("f", {})], (1, 1, 0, 1)),
-    ],
-)
-def test_the_vector_of_toolrl(text, wanted, expected):
+@pytest.mark.parametrize("answer, wanted, expected", rows_of(__file__, "the_vector_of_toolrl"))
+def test_the_vector_of_toolrl(answer, wanted, expected):
+    """answer: its text, or the calls that it makes"""
+    text = answer if isinstance(answer, str) else written(*(call(name, **given) for name, given in answer))
     assert rewards(text, *wanted) == pytest.approx(expected)
 
 
@@ -85,36 +65,7 @@ def test_alignment_is_greedy_by_name_then_by_shared_keys_then_by_place():
     assert align([f, g], [h]) == ((f, h), (g, None))
 
 
-@pytest.mark.parametrize(
-    "found, wanted, expected",
-    [
-        (True, True, 1),
-        ("true", True, 0),
-        (1, True, 0),
-        (3, 3.0, 1),
-        ("3", 3, 1),
-        ("3.0000000001", 3, 1),
-        ("3.00001", 3, 0),
-        ("$3", 3, 1),  # as normalised texts
-        (True, 1, 0),
-        ("1e999", 3, 0),
-        (10**400, 3.5, 0),
-        (["b", "A."], ["a", "b"], 1),
-        (["a", "a"], ["a", "b"], 1 / 2),
-        ([], [], 1),
-        ("a", ["a"], 0),
-        ({"k": 1}, {"k": 2}, 1),  # keys alone
-        ({"k": 1, "l": 2}, {"k": 2}, 2 / 3),
-        ("k", {"k": 2}, 0),
-        ("New York", "new york city", 4 / 5),
-        ("the end", "end", 2 / 3),  # articles stay
-        ("", "", 1),
-        ("x", "", 0),
-        (5, "5", 1),
-        (5, "five", 0),
-        (None, None, 1),
-    ],
-)
+@pytest.mark.parametrize("found, wanted, expected", [*rows_of(__file__, "values"), (10**400, 3.5, 0)])
 def test_values(found, wanted, expected):
     assert match_value(found, wanted) == pytest.approx(expected)
 

@@ -28,25 +28,7 @@ class Directory(PythonProblem):
         self.settings = settings
 
 
-@pytest.mark.parametrize(
-    ("problems", "batch", "slots", "settings", "expected"),
-    [
-        (1, 64, 0, {}, (10, 5)),  # one problem: as many prompts as islands
-        (30, 16, 0, {}, (32, 16)),  # never more than suits the policy
-        (30, 64, 0, {}, (60, 30)),
-        (30, 64, 0, {"parallel": 8}, (8, 4)),
-        (1, 16, 0, {"parallel": 1}, (1, 1)),
-        (3, 0, 0, {}, (10, 0)),  # continuous batching: prompts go one by one
-        (3, 0, 0, {"parallel": 50}, (50, 0)),
-        # an engine of known size is filled
-        (70, 0, 256, {"rollouts": 8}, (140, 0)),  # twice the problems fill it four times over already
-        (30, 0, 256, {"rollouts": 8}, (128, 0)),  # four times 32 groups
-        (3, 0, 256, {"rollouts": 8}, (25, 0)),  # no more than five for each of five islands
-        (12, 0, 64, {"iterations": 3}, (24, 0)),  # a short run stays a search
-        (1, 0, 32, {"rollouts": 4}, (15, 0)),  # four generations
-        (30, 0, 256, {"rollouts": 8, "parallel": 10}, (10, 0)),  # the user's word
-    ],
-)
+@pytest.mark.parametrize(("problems", "batch", "slots", "settings", "expected"), rows_of(__file__, "windows"))
 def test_batches_and_windows(problems, batch, slots, settings, expected):
     policy = SimpleNamespace(batch=batch, traits=PolicyTraits(slots=slots))
     config = RunConfig.model_validate({"iterations": 60, **settings} if slots else settings)

@@ -1,8 +1,10 @@
 """The tuned start: CMA-ES on the numbers of the seed, as a policy and as a baseline."""
 
+import sys
 from pathlib import Path
 
 import pytest
+from support.command_line import refused
 
 from evo.cli import invoke
 from islands.runs import best
@@ -52,28 +54,18 @@ def test_a_resumed_run_makes_the_same_answers_and_finds_the_numbers(here):
 def test_it_is_a_baseline_and_refuses_what_it_cannot_tune(here, capsys, monkeypatch):
     pytest.importorskip("cma")
     Path("near.py").write_text(SCORER)
-    compared = [
-        "compare",
-        "--baseline",
-        "tuned-start",
-        "--iterations",
-        "4",
-        "--seeds",
-        "1",
-        "--processes",
-        "1",
-        "--plain",
-        "near.py",
-    ]
-    assert invoke([*compared, "--arm", "m=scripted:mutate,answers=3", "--name", "c"]) == 0
+    few = ["--iterations", "4", "--seeds", "1", "--processes", "1", "--plain", "--name", "c"]
+    arms = ["--baseline", "tuned-start", "--arm", "m=scripted:mutate,answers=3"]
+    assert invoke(["compare", "near.py", *arms, *few]) == 0
     with Store.open("sqlite:///evo.db") as store:
         config = store.run("c/tuned-start/s0").config
     assert (config["policy"], config["answers"], config["rollouts"]) == ("scripted:tuned", 1, 3)
     Path("word.py").write_text("seed_answer = 'word'\ndef score(answer):\n    return len(answer)\n")
-    capsys.readouterr()
-    assert invoke(["run", "word.py", "--policy", "scripted:tuned", "--answers", "1"]) == 2
-    assert invoke(["run", "near.py", "--policy", "scripted:tuned,scripted:mutate", "--answers", "1"]) == 2
-    monkeypatch.setitem(__import__("sys").modules, "cma", None)
-    assert invoke(["run", "near.py", "--policy", "scripted:tuned", "--answers", "1"]) == 2
-    told = capsys.readouterr().err
-    assert all(text in told for text in ("has no numbers to tune", "searches alone", "pip install", "[tune]"))
+    for file, policy, missing, said in (
+        ("word.py", "scripted:tuned", {}, "has no numbers to tune"),
+        ("near.py", "scripted:tuned,scripted:mutate", {}, "searches alone"),
+        ("near.py", "scripted:tuned", {"cma": None}, "pip install"),
+    ):
+        for name in missing:
+            monkeypatch.setitem(sys.modules, name, None)
+        assert said in refused(capsys, "run", file, "--policy", policy, "--answers", "1")
