@@ -13,7 +13,7 @@ import evo
 from islands.errors import RunExists, UnknownRun
 
 
-def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
+def test_a_closure_is_searched_and_its_result_has_best_and_frame_and_the_command_line_sees_it(quick, capsys):
     result = quick()
     assert (result.name, result.outcome, result.db) == ("quick", "done", "sqlite:///evo.db")
     best = result.best_answer
@@ -29,14 +29,8 @@ def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
     assert str(frame.created.dt.tz) == "UTC" and (frame.created.dt.year > 2020).all()
     assert repr(best).startswith(f"Answer(score:vowels, {best.text!r}, fitness {best.fitness:.6g}, vowels ")
     assert repr(result).startswith("RunResult(done: run quick, best ")
-
-
-def test_the_command_line_sees_it(quick, capsys):
-    first = quick("a")
-    code, out, _ = command(capsys, "best", "a", "--json")
-    assert code == 0 and json.loads(out)[0]["answer"] == first.best_answer.text
-    code, out, _ = command(capsys, "runs", "--json")
-    stored = json.loads(out)[0]["command"]
+    assert json.loads(command(capsys, "best", "quick", "--json")[1])[0]["answer"] == best.text
+    stored = json.loads(command(capsys, "runs", "--json")[1])[0]["command"]
     assert stored.startswith("evo.run(score=vowels, ") and "policy='scripted:mutate', iterations=4" in stored
 
 

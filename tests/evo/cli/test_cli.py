@@ -56,50 +56,31 @@ def test_a_password_is_neither_printed_nor_stored():
     assert format_db_option("sqlite:///my runs/evo.db") == " --db 'sqlite:///my runs/evo.db'"
 
 
-def test_a_faulty_scorer_stops_its_problem_and_the_exit_code_says_so(here, capsys):
-    (here / "faulty.py").write_text(
-        "statement = 'x'\nseed_answer = 'ab'\nobjectives = ('length',)\n"
-        "def score(answer):\n    return {'length': float('nan')}\n"
-    )
-    code, out, err = evo(
-        capsys, "run", "faulty.py", "maze:test/0", "--policy", "scripted:mutate", "--iterations", "8", "--plain"
-    )
-    assert code == 1
-    assert "faulty.py" in err
-    assert "nan" in err
-    assert "8/8" in out, "the other problem went on"
+def test_a_faulty_scorer_stops_its_problem_and_is_said_where_it_is_looked_at(here, capsys):
+    (here / "faulty.py").write_text("seed_answer = 'ab'\ndef score(answer):\n    return {'length': float('nan')}\n")
+    both = ("faulty.py", "maze:test/0", "--policy", "scripted:mutate", "--iterations", "8", "--plain")
+    code, out, err = evo(capsys, "run", *both)
+    assert code == 1 and "faulty.py" in err and "nan" in err and "8/8" in out, "the other problem went on"
+    (here / "faulty.py").write_text("def score(answer):\n    raise RuntimeError('broken scorer')\n")
+    code, _, err = evo(capsys, "problems", "faulty.py")
+    assert code == 1 and "broken scorer" in err and err.count("\n") == 1
 
 
-def started(here, *extra):
-    arguments = ["run", "maze:test", "--limit", "4", "--iterations", "100000", "--name", "long", "--plain"]
-    process = begin(*arguments, "--policy", "scripted:random-route?latency=0.05", *extra, cwd=here)
-    wait_for_groups(process, 0, here / "evo.db")
-    return process
+def test_targets_are_numbers_that_people_read(capsys):
+    for number, target in ((1, "0.75"), (19, "0.8333")):
+        assert f"target {target}\n" in evo(capsys, "problems", f"maze:hard/{number}")[1]
 
 
 def test_two_interrupts_stop_at_once_with_everything_committed(here, capsys):
-    process = started(here)
+    arguments = ["run", "maze:test", "--limit", "4", "--iterations", "100000", "--name", "long", "--plain"]
+    process = begin(*arguments, "--policy", "scripted:random-route?latency=0.05", cwd=here)
+    wait_for_groups(process, 0, here / "evo.db")
     process.send_signal(signal.SIGINT)
     time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "Traceback" not in out + err
+    assert process.returncode == 130 and "Traceback" not in out + err, err
     assert json.loads(evo(capsys, "runs", "--json")[1])[0]["groups"] > 0
-
-
-def test_a_scorer_at_fault_is_said_where_its_problem_is_looked_at(here, capsys):
-    (here / "faulty.py").write_text("def score(answer):\n    raise RuntimeError('broken scorer')\n")
-    assert invoke(["problems", "faulty.py"]) == 1
-    told = capsys.readouterr().err
-    assert "broken scorer" in told and told.count("\n") == 1
-
-
-def test_targets_are_numbers_that_people_read(here, capsys):
-    assert invoke(["problems", "maze:hard/1"]) == 0
-    assert "target 0.75\n" in capsys.readouterr().out
-    assert invoke(["problems", "maze:hard/19"]) == 0
-    assert "target 0.8333\n" in capsys.readouterr().out
 
 
 def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):

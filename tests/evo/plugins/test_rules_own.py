@@ -48,9 +48,8 @@ def test_costs_are_the_means_of_families_and_lower_is_better(opened):
     assert problem.score_held_out("work/value").values == (9.0, 9.0)
     assert problem.score(problem.random_answer(Random(1))).error is None
     assert problem.canonical("```\nwork/value\n```") == problem.canonical("work / value")
-    assert (
-        "  value: what it is worth\n" in problem.statement() and "Lower is better in few, many." in problem.statement()
-    )
+    stated = problem.statement()
+    assert "  value: what it is worth\n" in stated and "Lower is better in few, many." in stated
 
 
 CONSUMING = """
@@ -108,9 +107,13 @@ def test_a_misspelt_declaration_is_refused(opened, change, near):
     assert opened(("import numpy", "best = due_date = kinds = weighting = 3\nimport numpy")).fault is None
 
 
-def test_an_answer_that_is_no_rule_fails(opened):
+def test_what_is_no_rule_fails_and_what_is_no_simulator_is_told(opened, tmp_path):
     score = opened().score("work + weight")
     assert score.error.startswith("there is no variable 'weight'; there is work, value") and score.fitness == 0.0
+    with pytest.raises(BadAddress, match=r"did you mean .*/mine\.py"):
+        resolve(str(tmp_path))
+    problem = opened(("def simulate", "def score(answer):\n    return 1.0\ndef simulate"))
+    assert problem.objectives == ("score",), "a file that defines score stays a scorer file"
 
 
 def test_a_rule_is_called_with_arrays_or_numbers_by_place_or_by_name(opened):
@@ -141,14 +144,3 @@ def test_a_file_that_lacks_a_name_is_refused_in_one_line(opened, change, says):
     with pytest.raises(BadAddress, match=says) as refused:
         opened(change)
     assert "\n" not in str(refused.value)
-
-
-def test_a_file_that_defines_score_stays_a_scorer_file(opened):
-    problem = opened(("def simulate", "def score(answer):\n    return 1.0\ndef simulate"))
-    assert problem.objectives == ("score",)
-
-
-def test_a_folder_that_holds_one_is_refused_with_its_address(opened, tmp_path):
-    opened()
-    with pytest.raises(BadAddress, match=r"did you mean .*/mine\.py"):
-        resolve(str(tmp_path))

@@ -99,9 +99,8 @@ def assert_committed(db, name, capsys):
     assert truth.pop("unread") == errors.pop(FORMAT, 0) and truth.pop("failed") == errors.total()
     assert {key: totals[key] for key in truth} == truth
     code, out, _ = evo(capsys, "show", name, "--db", db)
-    assert (
-        code == 0 and f"{truth['groups']:,} iterations, {truth['answers']:,} answers, {truth['tokens']:,} tokens" in out
-    )
+    counts = f"{truth['groups']:,} iterations, {truth['answers']:,} answers, {truth['tokens']:,} tokens"
+    assert code == 0 and counts in out
     return truth
 
 

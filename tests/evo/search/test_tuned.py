@@ -32,9 +32,8 @@ def answers(name):
 
 def test_only_numbers_change_and_whole_ones_stay_whole():
     code = Tunable('x = [1.5, -2, True]\ndef f(n=0):\n    """7"""\n    return f"{n} 8"\n', python=True)
-    assert (
-        code.at([0.1, 1.0, -1.0]) == 'x = [1.65775637711, -5, True]\ndef f(n=(-1)):\n    """7"""\n    return f"{n} 8"\n'
-    )
+    changed = 'x = [1.65775637711, -5, True]\ndef f(n=(-1)):\n    """7"""\n    return f"{n} 8"\n'
+    assert code.at([0.1, 1.0, -1.0]) == changed
     assert Tunable("1, v2 -3.5e2 5", python=False).at([9, -1, 1]) == "8103, v2 -700.0 14"
     block = "a = 1\n# EVOLVE-BLOCK-START\nb = 2.0\n# EVOLVE-BLOCK-END\nc = 3\n"
     assert Tunable(block, python=True).at([0.0]) == block and Tunable("no number", python=False).steps == []
