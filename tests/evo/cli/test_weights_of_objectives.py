@@ -32,10 +32,8 @@ SHORT = ("--policy", "scripted:mutate", "--iterations", "8")
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.py").write_text(OWN)
-    return tmp_path
+def own(here):
+    (here / "own.py").write_text(OWN)
 
 
 def test_a_search_under_weights_its_views_and_its_resume(own, capsys):
@@ -102,8 +100,7 @@ def test_settings_take_a_mapping_a_text_or_spread():
             RunConfig(weights=wrong)
 
 
-def test_a_comparison_under_weights(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_comparison_under_weights(here, capsys):
     arms = ("--arm", "one=scripted:random-route", "--arm", "other=scripted:mutate", "--baseline", "none")
     more = ("--weights", "gold=3,diamond=1", "--iterations", "2", "--seeds", "1", "--processes", "1", "--name", "two")
     code, out, _ = command(capsys, "compare", "maze:test/0", *arms, *more)
@@ -115,12 +112,11 @@ def test_a_comparison_under_weights(tmp_path, monkeypatch, capsys):
     ] * 2
 
 
-def test_an_evaluation_under_weights_and_its_rivals(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_an_evaluation_under_weights_and_its_rivals(here, capsys):
     asked = ("maze:test/0", "--policy", "scripted:random-route", "--answers-total", "6")
     code, out, _ = command(capsys, "evaluate", *asked, "--weights", "gold=1", "-o", "gold.json")
     assert code == 0 and "fitness: gold 1\n" in out
-    record = json.loads((tmp_path / "gold.json").read_text())
+    record = json.loads((here / "gold.json").read_text())
     assert record["weights"] == {"gold": 1.0}
     (problem,) = problems_at(["maze:test/0"], 1, {"gold": 1})
     assert record["per_problem"][0]["target"] == problem.target

@@ -26,13 +26,7 @@ def test_every_arm_gives_the_same_number_of_answers_in_chains_of_its_own_length(
     runs = planned_runs(config(seeds=2))
     shapes = {run.arm: (run.config["rollouts"], run.config["answers"]) for run in runs}
     assert shapes == {"base": (1, 3), "best-of-n": (1, 3), "grpo": (3, 1), "vpo": (1, 3)}
-    assert [(run.seed, run.arm) for run in runs[:5]] == [
-        (0, "base"),
-        (0, "best-of-n"),
-        (0, "grpo"),
-        (0, "vpo"),
-        (1, "base"),
-    ]
+    assert [(run.seed, run.arm) for run in runs[:5]] == [*((0, arm) for arm in shapes), (1, "base")]
 
 
 def test_what_is_not_the_arms_own_is_the_same_for_all():
@@ -81,33 +75,28 @@ def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
 
 
 def test_what_is_named_is_what_there_is():
-    assert list(arms_of(config(baselines=["hill"]))) == ["base", "hill", "grpo", "vpo"]
-    assert list(arms_of(config(baselines=[]))) == ["base", "grpo", "vpo"]
-    both = arms_of(config(baselines=["best-of-n=vpo", "best-of-n", "hill"]))
-    assert list(both) == ["base", "best-of-n-base", "hill", "grpo", "vpo", "best-of-n-vpo"]
+    for baselines, arms in (
+        (["hill"], ["base", "hill", "grpo", "vpo"]),
+        ([], ["base", "grpo", "vpo"]),
+        (["best-of-n=vpo", "best-of-n", "hill"], ["base", "best-of-n-base", "hill", "grpo", "vpo", "best-of-n-vpo"]),
+    ):
+        assert list(arms_of(config(baselines=baselines))) == arms
 
 
-@pytest.mark.parametrize(
-    ("baselines", "said"),
-    [
-        (["climb"], "no baseline climb; there are best-of-n, hill, scs, classic"),
-        (["hill=max"], "hill of max: there is no such arm; there are base, grpo, vpo"),
-        (["scs="], "expected scs=ARM"),
-        (["classic=vpo"], "repeats no arm"),
-    ],
-)
-def test_a_wrong_baseline_is_one_line(baselines, said):
-    with pytest.raises(BadInput) as caught:
-        config(baselines=baselines)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_classic_searches_mazes_alone():
-    overrides = {"problems": ("programs:easy",), "limit": 1}
-    with pytest.raises(BadInput, match="classic re-routes mazes, and programs:easy/0 is not one"):
-        planned_runs(config({"a": {"policy": "scripted:mutate"}}, overrides=overrides, baselines=["classic"]))
-    with pytest.raises(BadInput, match="an arm is called hill already"):
-        config({"hill": {"policy": "embedded:base"}}, baselines=["hill"])
+def test_a_wrong_baseline_is_one_line():
+    mutate, hill = {"a": {"policy": "scripted:mutate"}}, {"hill": {"policy": "embedded:base"}}
+    programs = {"problems": ("programs:easy",), "limit": 1}
+    for arms, baselines, overrides, said in (
+        (THREE, ["climb"], {}, "no baseline climb; there are best-of-n, hill, scs, classic"),
+        (THREE, ["hill=max"], {}, "hill of max: there is no such arm; there are base, grpo, vpo"),
+        (THREE, ["scs="], {}, "expected scs=ARM"),
+        (THREE, ["classic=vpo"], {}, "repeats no arm"),
+        (mutate, ["classic"], programs, "classic re-routes mazes, and programs:easy/0 is not one"),
+        (hill, ["hill"], {}, "an arm is called hill already"),
+    ):
+        with pytest.raises(BadInput) as caught:
+            planned_runs(config(arms, overrides=overrides, baselines=baselines))
+        assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "name", "values"), rows_of(__file__, "an_arm_as_it_is_typed"))

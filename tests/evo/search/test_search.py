@@ -142,20 +142,18 @@ def test_a_run_whose_problems_all_fail_on_their_seeds_is_not_created(search_with
 def test_a_dead_policy_ends_the_run_with_its_reason_and_keeps_what_was_committed(
     search_with, digits, digits_policy, db
 ):
-    policy = digits_policy(die_after=5, error=PolicyUnavailable("server went away"))
-    with pytest.raises(SearchFailed, match="server went away"):
-        search_with([digits("a")], policy, db, iterations=100)
-    kept = stored_answers(db, "run")
-    assert kept
-    launched = search_with([digits("a")], digits_policy(), db, resume=True)
-    assert launched.status.groups == 100
-    assert stored_answers(db, "run")[: len(kept)] == kept
-
-
-def test_a_bug_in_a_policy_is_raised_as_it_is(search_with, digits, digits_policy, db):
-    policy = digits_policy(die_after=2, error=ZeroDivisionError("bug"))
-    with pytest.raises(ZeroDivisionError):
-        search_with([digits("a")], policy, db, iterations=100)
+    for after, error, raised in (
+        (5, PolicyUnavailable("server went away"), SearchFailed),
+        (2, ZeroDivisionError("a bug of the policy is raised as it is"), ZeroDivisionError),
+    ):
+        policy, name = digits_policy(die_after=after, error=error), raised.__name__
+        with pytest.raises(raised, match=str(error)):
+            search_with([digits("a")], policy, db, name=name, iterations=100)
+        kept = stored_answers(db, name)
+        assert kept
+        launched = search_with([digits("a")], digits_policy(), db, name=name, resume=True)
+        assert launched.status.groups == 100
+        assert stored_answers(db, name)[: len(kept)] == kept
 
 
 @pytest.mark.parametrize(

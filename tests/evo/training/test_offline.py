@@ -248,15 +248,12 @@ def test_groups_that_go_while_they_are_learned_from_are_told(db, tmp_path):
         trained(training)
 
 
-def test_passwords_are_not_kept():
+def test_passwords_are_not_kept_and_several_processes_are_refused(searched, monkeypatch, tmp_path):
     address = "postgresql+psycopg://me:secret@host/db"
     run = parse(TrainRun, {"method": "vpo", "from_traces": [f"a@{address}", "b"], "db": address}, "a test")
     kept = run.stored()
     assert "secret" not in json.dumps(kept)
     assert kept["db"] == "postgresql+psycopg://me@host/db" and kept["from_traces"][1] == "b"
-
-
-def test_several_processes_are_refused(searched, monkeypatch, tmp_path):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(BadInput, match="one process"):
         begin(settings(f"sqlite:///{searched}"), str(tmp_path / "x"), "")
