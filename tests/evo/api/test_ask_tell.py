@@ -218,20 +218,19 @@ def test_a_reply_of_a_model_is_read_as_its_prompt_asks():
 def test_mistakes_of_the_caller_store_nothing():
     search = evo.Search(Near())
     first, second = search.ask(2)
-    with pytest.raises(ValueError, match="2 prompts and answers to 1"):
-        search.tell([first, second], ["1.2"])
-    with pytest.raises(ValueError, match="scores for"):
-        search.tell([first], [["1.2", "1.3"]], [[1.0]])
+
+    def refused(told, said, prompts=(first,), scores=None, by=search):
+        with pytest.raises(ValueError, match=said):
+            by.tell(list(prompts), told, scores)
+
+    refused(["1.2"], "2 prompts and answers to 1", (first, second))
+    refused([["1.2", "1.3"]], "scores for", scores=[[1.0]])
     for number in (10**400, float("nan"), "1"):
-        with pytest.raises(ValueError, match="it must be a finite number"):
-            search.tell([first], ["1.2"], [{"close": number, "short": 1}])
-    with pytest.raises(ValueError, match="has an answer already"):
-        search.tell([first, first], ["1.2", "1.3"])
+        refused(["1.2"], "it must be a finite number", scores=[{"close": number, "short": 1}])
+    refused(["1.2", "1.3"], "has an answer already", (first, first))
     search.tell([first], ["1.2"])
-    with pytest.raises(ValueError, match="has an answer already"):
-        search.tell([first], ["1.3"])
-    with pytest.raises(ValueError, match="not of this search"):
-        evo.Search(Near()).tell([second], ["1.4"])
+    refused(["1.3"], "has an answer already")
+    refused(["1.4"], "not of this search", (second,), by=evo.Search(Near()))
     assert list(search.frame().answer) == ["1", "1.2"]
     search.close()
     search.close()
@@ -281,7 +280,7 @@ def test_prompts_are_open_until_their_answers_are_stored(own_folder):
         assert list(search.frame().answer) == ["1", "2", "3"]
 
 
-def test_the_constructor_fails_before_anything_is_stored(own_folder):
+def test_the_constructor_fails_before_anything_is_stored_and_runs_of_policies_are_told_apart(own_folder):
     for given, wrong, words in (
         ([Near()], {"iterations": 0}, "iterations"),
         ([Near()], {"name": "-"}, "name"),
@@ -295,12 +294,8 @@ def test_the_constructor_fails_before_anything_is_stored(own_folder):
     evo.Search(Near(), name="taken").close()
     with pytest.raises(RunExists):
         evo.Search(Near(), name="taken")
-
-
-def test_runs_with_a_policy_and_without_are_told_apart():
-    evo.Search(Near(), name="mine").close()
-    with pytest.raises(ValueError, match=r"evo.Search.resume\('mine'\)"):
-        evo.resume("mine", problems=Near(), progress=False)
+    with pytest.raises(ValueError, match=r"evo.Search.resume\('taken'\)"):
+        evo.resume("taken", problems=Near(), progress=False)
     evo.run(Near(), policy="scripted:mutate", iterations=2, name="theirs", progress=False)
     with pytest.raises(ValueError, match=r"evo.resume\('theirs'\)"):
         evo.Search.resume("theirs", problems=Near())

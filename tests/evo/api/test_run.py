@@ -3,6 +3,8 @@
 import asyncio
 import builtins
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -108,23 +110,22 @@ def test_arguments_are_checked(settings, error, message):
     assert "\n" not in str(raised.value)
 
 
+LOADERS = (evo.load_run, evo.load_policy, evo.load_problems)
+
+
 def test_what_is_no_problem_is_told(quick):
-    with pytest.raises(ValueError, match="no problem named"):
-        evo.run(policy="scripted:echo", progress=False)
-    with pytest.raises(TypeError, match="this is neither: 3"):
-        evo.run(3)
-    with pytest.raises(TypeError, match="is given as score=len"):
-        evo.run(len)
-    with pytest.raises(TypeError, match="name is text, as in result.name, not RunResult"):
-        evo.resume(quick("done"))
-    for call in (lambda: evo.load_run(None), lambda: evo.load_policy(None), lambda: evo.load_problems(None)):
-        with pytest.raises(TypeError, match="not None$"):
+    done = quick("taken")
+    for call, error, said in (
+        (lambda: evo.run(policy="scripted:echo", progress=False), ValueError, "no problem named"),
+        (lambda: evo.run(3), TypeError, "this is neither: 3"),
+        (lambda: evo.run(len), TypeError, "is given as score=len"),
+        (lambda: evo.resume(done), TypeError, "name is text, as in result.name, not RunResult"),
+        *((lambda load=load: load(None), TypeError, "not None$") for load in LOADERS),
+        (lambda: evo.run("maze:tst", progress=False), ValueError, "there is no set maze:"),
+        (lambda: quick("taken"), RunExists, ""),
+    ):
+        with pytest.raises(error, match=said):
             call()
-    with pytest.raises(ValueError, match="there is no set maze:"):
-        evo.run("maze:tst", progress=False)
-    quick("taken")
-    with pytest.raises(RunExists):
-        quick("taken")
 
 
 def test_every_flag_of_the_command_line_is_an_argument():
@@ -154,15 +155,14 @@ def test_progress_is_one_line_at_a_time_where_there_is_no_terminal(quick, capsys
     assert out == "" and lines[-1].startswith("told: 100%") and "mean best 0." in lines[-1] and len(lines) <= 4
 
 
-def test_the_package_loads_nothing_before_it_is_used():
-    import subprocess
-    import sys
-
+def test_the_package_loads_nothing_before_it_is_used_and_its_functions_have_an_example():
     heavy = "import sys, evo; evo.__dir__(); print([m for m in ('torch', 'sqlalchemy', 'pandas', 'click', 'rich') "
     told = subprocess.run([sys.executable, "-c", heavy + "if m in sys.modules])"], capture_output=True, text=True)
     assert told.stdout.strip() == "[]", told.stderr
-    assert {"run", "compare", "train", "evaluate", "resume", "load_policy", "load_problems"} <= set(dir(evo))
     assert all(not name.startswith("_") or name == "__version__" for name in dir(evo)), "no module, no private name"
+    for name in ("run", "resume", "compare", "train", "evaluate", "load_policy", "load_problems", "load_run"):
+        text = getattr(evo, name).__doc__
+        assert name in dir(evo) and "Raises:" in text and "Example:" in text, name
     for name in ("BadInput", "DatabaseUnavailable", "PolicyUnavailable", "RunExists", "SearchFailed", "UnknownRun"):
         assert issubclass(getattr(evo, name), Exception)
     with pytest.raises(AttributeError):
@@ -178,18 +178,10 @@ def test_a_model_without_a_task_is_a_warning(vowels):
 
 
 def test_without_pandas_a_frame_says_what_to_install(quick, monkeypatch):
-    import sys
-
     result = quick("bare")
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
         result.frame()
-
-
-def test_public_names_have_docstrings_with_an_example():
-    for name in ("run", "resume", "compare", "train", "evaluate", "load_policy", "load_problems", "load_run"):
-        text = getattr(evo, name).__doc__
-        assert "Raises:" in text and "Example:" in text, name
 
 
 def test_a_file_chooses_the_sandbox_of_a_compared_function(vowels, own_folder, monkeypatch):

@@ -22,7 +22,14 @@ evo.cli.main([])
 SAID = ["from the command", "from a thread that goes on", "registered by it"]
 
 
-WATCHER = "class Watcher:\n    def __del__(self):\n        print('taken apart')\nwatcher = Watcher()\n"
+WATCHER = """
+import os
+class Watcher:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart\\n")
+watcher = Watcher()
+"""
+"""It says so when it is dropped, by what a process has to its very end."""
 
 
 def ended(script):

@@ -144,15 +144,7 @@ def test_a_riddle_asks_for_five_names_and_shows_the_sixth(read):
     assert "All that is known" not in text and not any(name in told for name in RIDDLE["entities"][:5])
 
 
-def test_the_paper_trains_on_the_normal_ones_and_half_of_the_hard_ones():
-    normal, hard = [{"idx": i} for i in range(428)], [{"idx": i} for i in range(1000, 2363)]
-    train, test = mix("hf-train", [normal, hard]), mix("hf", [hard])
-    assert len(train) == 1109 and len(test) == 682
-    assert {row["idx"] for row in train} | {row["idx"] for row in test} == {row["idx"] for row in normal + hard}
-    assert mix("hf-hard", [hard]) == hard and test != hard[681:]
-
-
-def test_the_hub_s_splits_are_read(monkeypatch):
+def test_the_hub_s_splits_are_read_and_the_paper_trains_on_the_normal_ones_and_half_of_the_hard_ones(monkeypatch):
     asked = []
 
     def read(data_set, split, instead):
@@ -165,6 +157,11 @@ def test_the_hub_s_splits_are_read(monkeypatch):
         assert len(found) == size and found[-1].name == f"eureqa:{place}/{size - 1}"
         assert found[0].licence == "CC BY-NC 4.0"
     assert asked[0] == ("vincentleebang/EUREQA", "questions_hard_5")
+    normal, hard = [{"idx": i} for i in range(428)], [{"idx": i} for i in range(1000, 2363)]
+    train, test = mix("hf-train", [normal, hard]), mix("hf", [hard])
+    assert len(train) == 1109 and len(test) == 682
+    assert {row["idx"] for row in train} | {row["idx"] for row in test} == {row["idx"] for row in normal + hard}
+    assert mix("hf-hard", [hard]) == hard and test != hard[681:]
 
 
 def test_the_short_variant_keeps_the_steps_and_k_others(read):
