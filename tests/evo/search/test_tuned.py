@@ -59,6 +59,7 @@ def test_it_is_a_baseline_and_refuses_what_it_cannot_tune(here, capsys, monkeypa
     with Store.open("sqlite:///evo.db") as store:
         config = store.run("c/tuned-start/s0").config
     assert (config["policy"], config["answers"], config["rollouts"]) == ("scripted:tuned", 1, 3)
+    capsys.readouterr()
     Path("word.py").write_text("seed_answer = 'word'\ndef score(answer):\n    return len(answer)\n")
     for file, policy, missing, said in (
         ("word.py", "scripted:tuned", {}, "has no numbers to tune"),
