@@ -14,6 +14,6 @@ def _tables(file: str) -> dict[str, list[Any]]:
     return dict(yaml.safe_load(Path(file).with_suffix(".yaml").read_text(encoding="utf-8")))
 
 
-def rows_of(file: str, name: str) -> list[Any]:
+def yaml_rows(file: str, name: str) -> list[Any]:
     """The rows of a test, by the name that they have there. file: the test's own"""
     return _tables(file)[name]

@@ -3,7 +3,7 @@
 import builtins
 
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 import evo
 from islands.errors import UnknownRun
@@ -67,7 +67,7 @@ def test_a_policy_is_trained_resumed_and_evaluated(one_thread):
     assert rival.against[0].startswith("against own.json: trained") and rival.record["against"]["policy"] == "trained"
 
 
-@pytest.mark.parametrize(("function", "given", "settings", "error", "message"), rows_of(__file__, "bad arguments"))
+@pytest.mark.parametrize(("function", "given", "settings", "error", "message"), yaml_rows(__file__, "bad arguments"))
 def test_arguments_are_checked(function, given, settings, error, message):
     usual = {"arms": ARMS, **MAZES} if function == "compare" else {}
     with pytest.raises(getattr(builtins, error), match=message):

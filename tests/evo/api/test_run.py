@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from support.command_line import evo as command
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 import evo
 from islands.errors import RunExists, UnknownRun
@@ -102,7 +102,7 @@ def test_the_scorer_s_own_fault_is_raised_with_its_line(quick):
     assert evo.load_run("later").outcome == "done"
 
 
-@pytest.mark.parametrize(("settings", "error", "message"), rows_of(__file__, "bad arguments"))
+@pytest.mark.parametrize(("settings", "error", "message"), yaml_rows(__file__, "bad arguments"))
 def test_arguments_are_checked(settings, error, message):
     scored = {"score": len} if "score" in settings else {}
     with pytest.raises(getattr(builtins, error), match=message) as raised:

@@ -1,7 +1,7 @@
 """Cheats on scorers that fall for them and on those that do not. All of them run in the sandbox, or not at all."""
 
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.checks.cheats import check_cheats
 from evo.checks.soundness import ranked
@@ -62,7 +62,7 @@ def scorer_file(folder, close, seed=SEED, text=SHARED):
     return scorer_of(folder, text.format(seed=seed, close=close))
 
 
-@pytest.mark.parametrize(("check", "close"), rows_of(__file__, "values_that_pass_for_every_other_are_found"))
+@pytest.mark.parametrize(("check", "close"), yaml_rows(__file__, "values_that_pass_for_every_other_are_found"))
 def test_values_that_pass_for_every_other_are_found(tmp_path, check, close):
     found = found_in(scorer_file(tmp_path, f"float({close})", FUNCTIONS, f"import functools\n{ERROR}{SHARED}"))
     assert found[check].level == "finding" and found["process"].level == "note", found

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.cli import invoke
 from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Verification, measure_gain
@@ -121,7 +121,7 @@ def test_a_gain_on_each_of_six_cases_is_told_as_such(lower):
         assert measure_gain(both[0][:, None], both[1][:, None], lower).difference.shown == (count == needed)
 
 
-@pytest.mark.parametrize(("winner", "seed", "says"), rows_of(__file__, "each_result_has_a_sentence_that_is_true"))
+@pytest.mark.parametrize(("winner", "seed", "says"), yaml_rows(__file__, "each_result_has_a_sentence_that_is_true"))
 def test_each_result_has_a_sentence_that_is_true(winner, seed, says):
     for lower in (False, True):
         sign = -1 if lower else 1

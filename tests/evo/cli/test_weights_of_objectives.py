@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.command_line import evo as command
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 import evo
 from evo.config.run import EvaluateConfig, RunConfig
@@ -125,7 +125,7 @@ def test_an_evaluation_under_weights_and_its_rivals(here, capsys):
         read_evaluation("gold.json", [problem], 6, {"gold": 3.0, "safety": 1.0})
 
 
-@pytest.mark.parametrize(("method", "more", "says"), rows_of(__file__, "methods_and_sources_that_no_weights_fit"))
+@pytest.mark.parametrize(("method", "more", "says"), yaml_rows(__file__, "methods_and_sources_that_no_weights_fit"))
 def test_methods_and_sources_that_no_weights_fit(method, more, says):
     with pytest.raises(BadInput) as raised:
         plan_training(None, {"weights": "gold=1", "problems": ["maze:train"], **more}, method, [])

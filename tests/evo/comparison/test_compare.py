@@ -1,7 +1,7 @@
 """The plan of a comparison: who is asked how much, and which runs come of it."""
 
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.comparison.plan import planned_runs, seed_batches
 from evo.config.compare import arms_of, parse_arm, read_comparison
@@ -99,12 +99,12 @@ def test_a_wrong_baseline_is_one_line():
         assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "name", "values"), rows_of(__file__, "an_arm_as_it_is_typed"))
+@pytest.mark.parametrize(("text", "name", "values"), yaml_rows(__file__, "an_arm_as_it_is_typed"))
 def test_an_arm_as_it_is_typed(text, name, values):
     assert parse_arm(text) == (name, values)
 
 
-@pytest.mark.parametrize("text", rows_of(__file__, "an_arm_mistyped_is_one_line"))
+@pytest.mark.parametrize("text", yaml_rows(__file__, "an_arm_mistyped_is_one_line"))
 def test_an_arm_mistyped_is_one_line(text):
     with pytest.raises(BadInput) as caught:
         parse_arm(text)
@@ -148,7 +148,7 @@ def test_a_file_says_it_all_and_flags_override(tmp_path):
     assert read_comparison(str(file), {"seeds": 1}).seeds == 1
 
 
-@pytest.mark.parametrize(("text", "said"), rows_of(__file__, "a_wrong_file_is_one_line"))
+@pytest.mark.parametrize(("text", "said"), yaml_rows(__file__, "a_wrong_file_is_one_line"))
 def test_a_wrong_file_is_one_line(tmp_path, text, said):
     file = tmp_path / "compare.yaml"
     file.write_text(text + "\n")

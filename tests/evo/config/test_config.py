@@ -1,5 +1,5 @@
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.config.parse import parse
 from evo.config.run import RunConfig, load_config
@@ -26,7 +26,7 @@ def test_flags_override_the_file_and_reach_into_sections(tmp_path):
     assert config.problems == ["a", "b"]
 
 
-@pytest.mark.parametrize(("text", "named"), rows_of(__file__, "a_wrong_file_gives_one_line_that_names_the_key"))
+@pytest.mark.parametrize(("text", "named"), yaml_rows(__file__, "a_wrong_file_gives_one_line_that_names_the_key"))
 def test_a_wrong_file_gives_one_line_that_names_the_key(tmp_path, text, named):
     path = tmp_path / "wrong.yaml"
     if text is not None:

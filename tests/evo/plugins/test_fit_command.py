@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from support.command_line import refused
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.cli import invoke
 from evo.plugins.formulas import command, fit, table
@@ -142,7 +142,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
     assert load_fit("energy-energy")[0].sessions[-1].stopped == "callback" and "Interrupted;" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("file", "arguments", "message"), rows_of(__file__, "bad_input_is_one_line"))
+@pytest.mark.parametrize(("file", "arguments", "message"), yaml_rows(__file__, "bad_input_is_one_line"))
 def test_bad_input_is_one_line(here, capsys, file, arguments, message):
     """file: its head, the form of a row of ROWS, lines before and after them, and how many rows there are"""
     rows = [file.get("form", "{0},{1},{2}").format(*row) for row in ROWS[: file.get("rows")]]

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.plugins.formulas import FormulaError, parse_formula, regression, search_formulas, write_formula
 from evo.plugins.formulas.evaluation import (
@@ -134,7 +134,7 @@ def test_few_rows_recommend_a_formula_with_fewer_nodes(larger, loss):
     assert recommend(rows, few, 1e-13) is rows[0] and recommend(rows, 4 * few + 52, 1e-13) is rows[1]
 
 
-@pytest.mark.parametrize(("text", "short"), rows_of(__file__, "a_law_is_written_in_few_nodes_with_the_same_values"))
+@pytest.mark.parametrize(("text", "short"), yaml_rows(__file__, "a_law_is_written_in_few_nodes_with_the_same_values"))
 def test_a_law_is_written_in_few_nodes_with_the_same_values(text, short):
     formula = parse_formula(text, NAMES)
     assert write_formula(simplify(formula, X), NAMES, 7) == short
@@ -152,7 +152,7 @@ def test_columns_have_different_names_that_formulas_can_write():
     assert plain_names(names) == ["x_1_2", "x_1", "lambda_", "x4", "np_", "_2nd", "mass"]
 
 
-@pytest.mark.parametrize(("text", "same"), rows_of(__file__, "units_are_read_as_they_are_written"))
+@pytest.mark.parametrize(("text", "same"), yaml_rows(__file__, "units_are_read_as_they_are_written"))
 def test_units_are_read_as_they_are_written(text, same):
     assert parse_unit(text) == parse_unit(same)
     assert parse_unit("°C") not in (parse_unit("K"), parse_unit("°F"))
@@ -244,7 +244,7 @@ def test_a_law_is_found(x, y, evaluations, nodes):
     assert np.abs(best(x[:, None]) - y).max() <= 1e-3 * max(np.ptp(y), 1) and best.complexity <= nodes, best
 
 
-@pytest.mark.parametrize(("text", "evaluations"), rows_of(__file__, "a_form_is_found_below_noise"))
+@pytest.mark.parametrize(("text", "evaluations"), yaml_rows(__file__, "a_form_is_found_below_noise"))
 def test_a_form_is_found_below_noise(text, evaluations):
     """Compositions, products and sums of functions of one column, noise of a hundredth: the form, or a shorter one."""
     law, rng = parse_formula(text, ("x", "y")), np.random.default_rng(3)

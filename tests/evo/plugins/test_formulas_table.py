@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.plugins.formulas.table import BadTable, read_table
 
@@ -133,7 +133,7 @@ def test_a_cell_is_the_same_in_parquet_and_csv(read):
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
-@pytest.mark.parametrize(("cells", "numbers", "note"), rows_of(__file__, "commas_mean_one_thing_in_a_file"))
+@pytest.mark.parametrize(("cells", "numbers", "note"), yaml_rows(__file__, "commas_mean_one_thing_in_a_file"))
 def test_commas_mean_one_thing_in_a_file(read, delimiter, cells, numbers, note):
     table = read(lines(f"size{delimiter}response", cells, [1, 2, 3, 5], delimiter=delimiter))
     assert table.x[:, 0].tolist() == numbers and any(note in found for found in table.notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from problems import BadAddress, ScorerFault, resolve
 
@@ -131,7 +131,7 @@ def test_costs_by_name_and_one_list(opened):
     assert problem.objectives == ("cost",) and problem.score("work").values == (4.0,)
 
 
-@pytest.mark.parametrize(("change", "says"), rows_of(__file__, "a_fault_of_the_file_is_one_line_that_says_where"))
+@pytest.mark.parametrize(("change", "says"), yaml_rows(__file__, "a_fault_of_the_file_is_one_line_that_says_where"))
 def test_a_fault_of_the_file_is_one_line_that_says_where(opened, change, says):
     problem = opened(change)
     with pytest.raises(ScorerFault, match=says) as fault:
@@ -139,7 +139,7 @@ def test_a_fault_of_the_file_is_one_line_that_says_where(opened, change, says):
     assert "\n" not in str(fault.value)
 
 
-@pytest.mark.parametrize(("change", "says"), rows_of(__file__, "a_file_that_lacks_a_name_is_refused_in_one_line"))
+@pytest.mark.parametrize(("change", "says"), yaml_rows(__file__, "a_file_that_lacks_a_name_is_refused_in_one_line"))
 def test_a_file_that_lacks_a_name_is_refused_in_one_line(opened, change, says):
     with pytest.raises(BadAddress, match=says) as refused:
         opened(change)

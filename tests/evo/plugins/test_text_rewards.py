@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.plugins.text_tasks.eureqa import parse_names, score_names
 from evo.plugins.text_tasks.musique import parse_cited, scalar, score_cited
@@ -28,7 +28,7 @@ def rewards(text, *wanted):
     return score_tools(text, [ToolCall(name, parameters) for name, parameters in wanted]).rewards
 
 
-@pytest.mark.parametrize("body, names", [*rows_of(__file__, "calls of bodies"), ("[" * 100_000, []), (LONG, [])])
+@pytest.mark.parametrize("body, names", [*yaml_rows(__file__, "calls of bodies"), ("[" * 100_000, []), (LONG, [])])
 def test_which_calls_a_body_holds(body, names):
     assert [one.name for one in read_calls(body)] == names
 
@@ -44,12 +44,12 @@ def test_the_first_tag_of_each_name_counts():
     assert (found.thought, [one.name for one in found.calls], found.response) == ("one", ["a"], None)
 
 
-@pytest.mark.parametrize("text, wants_calls, expected", rows_of(__file__, "format"))
+@pytest.mark.parametrize("text, wants_calls, expected", yaml_rows(__file__, "format"))
 def test_format(text, wants_calls, expected):
     assert rewards(text, *([("f", {})] if wants_calls else []))[0] == expected
 
 
-@pytest.mark.parametrize("answer, wanted, expected", rows_of(__file__, "the_vector_of_toolrl"))
+@pytest.mark.parametrize("answer, wanted, expected", yaml_rows(__file__, "the_vector_of_toolrl"))
 def test_the_vector_of_toolrl(answer, wanted, expected):
     """answer: its text, or the calls that it makes"""
     text = answer if isinstance(answer, str) else written(*(call(name, **given) for name, given in answer))
@@ -65,7 +65,7 @@ def test_alignment_is_greedy_by_name_then_by_shared_keys_then_by_place():
     assert align([f, g], [h]) == ((f, h), (g, None))
 
 
-@pytest.mark.parametrize("found, wanted, expected", [*rows_of(__file__, "values"), (10**400, 3.5, 0)])
+@pytest.mark.parametrize("found, wanted, expected", [*yaml_rows(__file__, "values"), (10**400, 3.5, 0)])
 def test_values(found, wanted, expected):
     assert match_value(found, wanted) == pytest.approx(expected)
 
@@ -94,7 +94,7 @@ def cited_rewards(text, support=(3, 7, 1), answers=("New York",)):
     return score_cited(parse_cited(text), support, answers)
 
 
-@pytest.mark.parametrize("text, expected", rows_of(__file__, "the_vector_of_musique"))
+@pytest.mark.parametrize("text, expected", yaml_rows(__file__, "the_vector_of_musique"))
 def test_the_vector_of_musique(text, expected):
     assert cited_rewards(text) == pytest.approx(expected)
 
@@ -113,7 +113,7 @@ def test_two_steps_leave_two_components_free():
 ENTITIES = ("Marie_Curie", "The_Hague", "Rubik's_Cube", "Washington,_D.C.", "Danube")
 
 
-@pytest.mark.parametrize("text, expected", rows_of(__file__, "the_vector_of_eureqa"))
+@pytest.mark.parametrize("text, expected", yaml_rows(__file__, "the_vector_of_eureqa"))
 def test_the_vector_of_eureqa(text, expected):
     assert score_names(parse_names(text), ENTITIES) == tuple(expected)
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from support.command_line import evo
-from support.rows import rows_of
+from support.rows import yaml_rows
 from support.training_samples import tiny_model, tiny_tokenizer
 
 from evo.config.run import PromptConfig
@@ -87,14 +87,14 @@ def test_the_made_up_rows_are_listed_and_their_references_earn_everything(here, 
     assert f"{task}:FILE" in " ".join(evo(capsys, "problems")[1].split())
 
 
-@pytest.mark.parametrize(("address", "said"), rows_of(__file__, "addresses_that_name_nothing_say_so_in_one_line"))
+@pytest.mark.parametrize(("address", "said"), yaml_rows(__file__, "addresses_that_name_nothing_say_so_in_one_line"))
 def test_addresses_that_name_nothing_say_so_in_one_line(here, address, said):
     with pytest.raises(BadAddress, match=re.escape(said)) as raised:
         resolve(address)
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("task", "change", "said"), rows_of(__file__, "rows_of_another_kind_are_named"))
+@pytest.mark.parametrize(("task", "change", "said"), yaml_rows(__file__, "rows_of_another_kind_are_named"))
 def test_rows_of_another_kind_are_named(read, task, change, said):
     row = resolve(f"{task}:synthetic/0")[0].row
     with pytest.raises(BadAddress, match=said):

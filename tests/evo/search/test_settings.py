@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.python_problem import PythonProblem
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -28,7 +28,7 @@ class Directory(PythonProblem):
         self.settings = settings
 
 
-@pytest.mark.parametrize(("problems", "batch", "slots", "settings", "expected"), rows_of(__file__, "windows"))
+@pytest.mark.parametrize(("problems", "batch", "slots", "settings", "expected"), yaml_rows(__file__, "windows"))
 def test_batches_and_windows(problems, batch, slots, settings, expected):
     policy = SimpleNamespace(batch=batch, traits=PolicyTraits(slots=slots))
     config = RunConfig.model_validate({"iterations": 60, **settings} if slots else settings)
@@ -64,7 +64,7 @@ def test_a_run_stores_the_iterations_that_its_directories_plan():
     assert planned_iterations({"iterations": 7, "problems": ["a", "b", "c"]}, 2) == [7, 7]
 
 
-@pytest.mark.parametrize(("directory", "user", "decided"), rows_of(__file__, "directories"))
+@pytest.mark.parametrize(("directory", "user", "decided"), yaml_rows(__file__, "directories"))
 def test_what_the_user_leaves_open_a_directory_decides(directory, user, decided):
     problem, config = Directory(**directory), RunConfig.model_validate(user)
     problem.answer_format = directory.get("answer_format", problem.answer_format)

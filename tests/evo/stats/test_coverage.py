@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.rows import rows_of
+from support.rows import yaml_rows
 
 from bench.coverage import PROBLEMS, SCENARIOS, better, measure, measure_mean, rates
 from evo.comparison.summary import describe_detectable
@@ -61,6 +61,6 @@ def test_the_difference_that_a_comparison_can_show_is_shown_in_four_of_five(prob
     assert detectable(problems, seeds, 3) > gain > detectable(2 * problems, seeds) and detectable(5, seeds) is None
 
 
-@pytest.mark.parametrize(("size", "told"), rows_of(__file__, "a_comparison_says_before_it_starts_what_it_can_show"))
+@pytest.mark.parametrize(("size", "told"), yaml_rows(__file__, "a_comparison_says_before_it_starts_what_it_can_show"))
 def test_a_comparison_says_before_it_starts_what_it_can_show(size, told):
     assert describe_detectable(*size).startswith(told)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.command_line import refused
-from support.rows import rows_of
+from support.rows import yaml_rows
 from support.searches import run_search
 from support.stored_rows import stored_groups
 from support.training_runs import SMALL_POLICY
@@ -162,7 +162,7 @@ def test_training_ends_where_it_was_told_and_the_search_goes_on(db):
     assert len(steps_of(db)) == 1 and len(groups_of(db)) == 12
 
 
-@pytest.mark.parametrize(("arguments", "said"), rows_of(__file__, "what_cannot_be_trained_is_one_line"))
+@pytest.mark.parametrize(("arguments", "said"), yaml_rows(__file__, "what_cannot_be_trained_is_one_line"))
 def test_what_cannot_be_trained_is_one_line(here, capsys, arguments, said):
     Path("train.yaml").write_text("train: {method: vpo, check: [maze:test/5-9]}\n")
     assert said in refused(capsys, "run", "maze:test", "--limit", "2", "--iterations", "2", "--plain", *arguments)

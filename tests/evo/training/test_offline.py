@@ -12,7 +12,7 @@ import pytest
 import torch
 from sqlalchemy import text
 from support.command_line import refused
-from support.rows import rows_of
+from support.rows import yaml_rows
 from support.stored_rows import stored_groups
 from support.training_runs import SMALL_POLICY, read_metrics, trained, weights
 
@@ -170,7 +170,7 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
     assert (len(traces), traces.left_out) == (12, {"not of 3 answers": 4})
 
 
-@pytest.mark.parametrize(("arguments", "message"), rows_of(__file__, "bad_input_is_one_line_and_leaves_nothing"))
+@pytest.mark.parametrize(("arguments", "message"), yaml_rows(__file__, "bad_input_is_one_line_and_leaves_nothing"))
 def test_bad_input_is_one_line_and_leaves_nothing(searched, tmp_path, here, monkeypatch, capsys, arguments, message):
     monkeypatch.setenv("EVO_DB", f"sqlite:///{searched}")
     assert message in refused(capsys, "train", *arguments, "-o", "x")
