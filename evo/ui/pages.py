@@ -21,6 +21,7 @@ from markupsafe import Markup
 from evo.progress.answer import read_candidate, statement_of
 from evo.progress.model import Progress
 from evo.progress.rows import run_row
+from evo.progress.verified import describe_verified
 from evo.report.page import build_page, content_policy, environment
 from evo.report.tables import make_table
 from islands.browse import offspring
@@ -87,6 +88,7 @@ class RunPages:
             "run": run,
             "found": found,
             "stored": stored,
+            "tested": describe_verified(run, candidate_id, found.problem.metrics),
             "stated": statement_of(found.problem, stored.candidate.text),
             "offspring": [(one.id, value_of(found.problem.metrics, one.fitness, one.values)) for one in children],
         }
@@ -145,7 +147,7 @@ def render_page(template: str, *, live: bool = False, **values: Any) -> BuiltPag
 
 def page_policy(live: bool) -> str:
     """The content policy of a page. live: whether it watches for another version of itself"""
-    return content_policy(_script("dots"), *[_script("live")] * live, live=live)
+    return content_policy(*[_script("live")] * live, live=live)
 
 
 @cache
@@ -159,5 +161,5 @@ def _environment() -> Environment:
     report = environment()
     assert isinstance(report.loader, BaseLoader)
     made = report.overlay(loader=ChoiceLoader([report.loader, PackageLoader("evo.ui")]))
-    made.globals = {**report.globals, **{f"{name}_script": Markup(_script(name)) for name in ("dots", "live")}}
+    made.globals = {**report.globals, "live_script": Markup(_script("live"))}
     return made

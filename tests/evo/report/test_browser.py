@@ -41,13 +41,13 @@ def test_everything_fits_and_hostile_texts_do_nothing(tab, hostile_page, written
 
 def test_the_best_answer_and_the_next_commands_lead_and_can_be_copied(report):
     assert report.locator("main section").first.get_attribute("id") == "best"
-    card = report.locator(".card:visible:not(.weights)")
+    card = report.locator("div.card:visible")
     report.evaluate("navigator.clipboard.writeText = async (text) => { window.kept = text; }")
     card.locator("button[data-copy]").click()
     report.wait_for_function("window.kept !== undefined")
     assert report.evaluate("window.kept") == card.locator("pre").inner_text()
     report.select_option("select[data-panels=best]", index=3)
-    assert "made-up/3" in report.locator(".card:visible:not(.weights)").inner_text()
+    assert "made-up/3" in report.locator("div.card:visible").inner_text()
     tree = report.locator(".map:visible figure, .panel.chosen .map figure").first
     drawn = [dot.get_attribute("cy") for dot in tree.locator("circle").all()]
     tree.locator("select").select_option(index=2)
