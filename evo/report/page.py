@@ -89,6 +89,8 @@ def build_page(progress: Progress, *, held_out: bool = False, base: str = "") ->
         ]
     reweighed = progress.store.reweighed
     return SimpleNamespace(
+        note=runs[0].note,
+        tags=runs[0].tags,
         title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
         base=base,
         snapshot=snapshot,
@@ -202,12 +204,13 @@ def render(template: str, **values: Any) -> str:
 
 
 @cache
-def content_policy(*scripts: str, live: bool = False) -> str:
-    """Of a page that asks for nothing, and runs its own script alone. scripts: those that run too; live: whether they
-    ask the page's own server"""
+def content_policy(*scripts: str, live: bool = False, forms: bool = False) -> str:
+    """Of a page that asks for nothing, and runs its own script alone. scripts: those that run too; live, forms: whether
+    they, and forms, ask the page's own server"""
     allowed = " ".join(f"'{_digest(script)}'" for script in (_script(), *scripts))
     own = f"style-src '{_digest(_style())}'; script-src {allowed}" + ("; connect-src 'self'" if live else "")
-    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
+    to = "'self'" if forms else "'none'"
+    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action {to}"
 
 
 @cache

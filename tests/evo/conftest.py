@@ -5,6 +5,7 @@ import asyncio
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from sqlalchemy import update
 from support.hostile_text import AnyTextProblem, HostilePolicy
 from support.searches import run_search
 
+import evo
 from evo.config.run import RunConfig
 from evo.progress.model import Progress
 from evo.report.page import build_page, render
@@ -176,6 +178,38 @@ def small_run(tmp_path_factory):
 def small(small_run, tmp_path):
     """The address of a copy of it that a test may change."""
     return f"sqlite:///{shutil.copy(small_run, tmp_path / 'evo.db')}"
+
+
+TRADE = """
+isolated = False
+answer_format = "python"
+seed_answer = "X, Y = 1.0, 2.0\\n"
+directions = {"cost": "min"}
+def measure(answer, at):
+    names = {}
+    exec(answer, names)
+    x, y = names["X"], names["Y"]
+    near = 1 / (1 + abs(x - at))
+    return {"near": near, "cost": abs(x) + abs(y) + 1, "even": 1 / (1 + abs(x - y))}
+def score(answer):
+    counts = {"size": len(answer), "dots": answer.count("."), "signs": answer.count("-")}
+    return {**measure(answer, 3.0), "features": counts}
+def held_out(answer):
+    return [measure(answer, at) for at in (2.5, 2.9, 3.2)]
+"""
+
+
+@pytest.fixture(scope="session")
+def trade_run(tmp_path_factory):
+    """The file of a database with a verified run named `trade`: three objectives, three features, held-out cases."""
+    folder = tmp_path_factory.mktemp("trade")
+    (folder / "trade.py").write_text(TRADE)
+    db = f"sqlite:///{folder / 'evo.db'}"
+    options = dict(policy="scripted:mutate", answers=1, iterations=40, seed=0, db=db, progress=False)
+    with ThreadPoolExecutor(1) as thread:  # a browser's event loop may run in this one
+        thread.submit(evo.run, str(folder / "trade.py"), name="trade", **options).result()
+        thread.submit(evo.verify, "trade", tune=False, sample=False, db=db, progress=False).result()
+    return folder / "evo.db"
 
 
 @pytest.fixture(scope="session")

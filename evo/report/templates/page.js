@@ -42,7 +42,9 @@
     const box = document.getElementById(field.dataset.filter);
     const wanted = field.value.toLowerCase();
     const rows = all("tbody tr", box);
-    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    const fits = (text) => (wanted.startsWith("#") ? text.split(/\s+/).includes(wanted) : text.includes(wanted));
+    for (const row of rows) row.hidden = ![...row.cells].some((cell) => fits(cell.innerText.toLowerCase()));
+    for (const tag of all("[data-tag]")) tag.ariaPressed = tag.dataset.tag.toLowerCase() === wanted;
     all(".count", box)[0].textContent = `${rows.filter((row) => !row.hidden).length} shown`;
   };
   const panels = () => {
@@ -77,11 +79,18 @@
     for (let at = Math.ceil(low / step - 1e-9); at * step <= up + 1e-9 * step; at++) marks.push([at * step, write(at * step)]);
     return marks;
   };
-  // The axes of a chart; px and py are places on it.
-  const frame = (figure, label, xTitle, across, up, share) => {
+  // What a chart is drawn in, in place of the last one. An image has no links for a screen reader, a group has.
+  const canvas = (figure, label) => {
     figure.querySelector("svg")?.remove();
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label })) svg.setAttribute(name, value);
+    const role = figure.parentElement.dataset.base ? "group" : "img";
+    for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role, "aria-label": label })) svg.setAttribute(name, value);
+    figure.querySelector("figcaption").before(svg);
+    return svg;
+  };
+  // The axes of a chart; px and py are places on it.
+  const frame = (figure, label, xTitle, across, up, share) => {
+    const svg = canvas(figure, label);
     const rows = ticks(up, share);
     const left = 12 + 7.6 * Math.max(4, ...rows.map(([, text]) => text.length));
     const within = ([low, most], value) => Math.min(most, Math.max(low, value)); // what lies outside is on the edge
@@ -94,7 +103,6 @@
     for (const [value, text] of ticks(across)) make("text", { x: px(value), y: high - bottom + 16, "text-anchor": "middle" }, svg, text);
     make("path", { class: "axis", d: `M${left} ${top}V${high - bottom}H${wide - 16}` }, svg);
     make("text", { x: (left + wide) / 2, y: high - 4, "text-anchor": "middle" }, svg, xTitle);
-    figure.querySelector("figcaption").before(svg);
     return { svg, px, py };
   };
   // Lines of arms, with bands, in their colours, marks and dashes.
@@ -201,10 +209,7 @@
       const values = data.points.map((point) => point[at + 5]).filter((value) => value !== null).sort((a, b) => (data.lower[at + 2] ? b - a : a - b));
       return { name: name + (data.lower[at + 2] ? " ↓" : ""), worst: values[Math.floor(values.length / 20)], best: values[values.length - 1] };
     });
-    figure.querySelector("svg")?.remove();
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${axes.length} objectives of ${data.points.length} answers` })) svg.setAttribute(name, value);
-    figure.querySelector("figcaption").before(svg);
+    const svg = canvas(figure, `${axes.length} objectives of ${data.points.length} answers`);
     const px = (at) => 45 + (at * (wide - 90)) / (axes.length - 1);
     const py = ({ worst, best }, value) => (best === worst ? 28 : 28 + (high - 72) * Math.min(1, Math.max(0, (best - value) / (best - worst)))).toFixed(1);
     const room = Math.max(4, Math.floor((wide - 90) / (axes.length - 1) / 8));
@@ -384,6 +389,12 @@
       });
     for (const button of all("button[data-copy]", within)) copying(button, () => document.getElementById(button.dataset.copy).innerText);
     for (const button of all("button[data-copy-front]", within)) copying(button, () => copyOf(button));
+    for (const tag of all("[data-tag]", within))
+      tag.addEventListener("click", () => {
+        const [field] = all("input[data-filter]");
+        field.value = tag.ariaPressed === "true" ? "" : tag.dataset.tag;
+        pick(field);
+      });
     panels();
   };
   prepare(document);
