@@ -265,8 +265,8 @@ class _Subject:
         each = [(one.name, self.values(answer, held_out, of)) for of, one in enumerate(self.objectives)]
         rows = [score for row in self.rows(answer, held_out) for score in (row if held_out else [row])]
         return {
-            "fitness": _finite_mean(self.values(answer, held_out)),
-            "values": {name: _finite_mean(values) for name, values in each},
+            "fitness": finite(self.values(answer, held_out).mean()),
+            "values": {name: finite(values.mean()) for name, values in each},
             "error": next((error for _, error, _ in rows if error), None),
         }
 
@@ -285,10 +285,6 @@ class _Subject:
             elif not self.noisy and not _close(now.mean, was):
                 edited = self.record.fingerprint not in (None, self.problem.fingerprint())
                 yield f"{told} now: {'the scorer' if edited else 'something that the scorer depends on'} has changed"
-
-
-def _finite_mean(values: Values) -> float | None:
-    return finite(values.mean())
 
 
 def _close(one: float, other: float) -> bool:

@@ -14,7 +14,7 @@ from problems.objectives import Objective
 
 
 def verification_of(run: RunRecord) -> Mapping[str, Any] | None:
-    """Verification.record of the run's last one; None without one, and for a run that went on since."""
+    """Verification.record of the run's last one; None without one, and after the run continued."""
     return run.summary.get("verification")
 
 

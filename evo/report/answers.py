@@ -208,12 +208,12 @@ def problem_details(progress: Progress, most: int, *, held_out: bool = False) ->
     return tuple(details)
 
 
-def _test(search: SearchRecord, answer: StoredAnswer, anew: bool) -> str:
-    """The score of a best answer on held-out cases. anew: whether to score one that was not verified"""
+def _test(search: SearchRecord, answer: StoredAnswer, score: bool) -> str:
+    """The score of a best answer on held-out cases. score: whether to score one that was not verified"""
     candidate, metrics = answer.candidate, answer.problem.metrics
     verified = describe_verified(search.run, candidate.id, metrics)
-    scores = score_held_out(answer.problem, [candidate]) if anew and not verified else []
-    return verified or "".join(describe_score(score, metrics) for score in scores)
+    scores = score_held_out(answer.problem, [candidate]) if score and not verified else []
+    return verified or "".join(describe_score(one, metrics) for one in scores)
 
 
 def map_answers(
