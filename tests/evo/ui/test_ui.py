@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from urllib.parse import urlencode
 
 import pytest
-from support.hostile_text import HOSTILE, Elements
+from support.hostile_text import Elements
 
 from evo.cli import invoke
 from evo.ui import pages
@@ -176,8 +176,8 @@ def test_a_page_is_built_once_for_many_requests(monkeypatch, made):
     assert len({asked.page("made-up").version for _ in range(3)}) == 1 and len(built) == 2, "no row is new"
 
 
-def test_what_models_wrote_is_text(hostile_runs, connect):
-    with connect(hostile_runs(HOSTILE, iterations=4)) as client:
+def test_what_models_wrote_is_text(hostile, connect):
+    with connect(hostile) as client:
         best = re.findall(r"/run/both/candidate/\d+", client.get("/run/both").body)
         for path in ("/", "/run/both", *best[:2]):
             found = client.page(path)

@@ -5,7 +5,6 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.hostile_text import HOSTILE
 from support.page_faults import CLIPPED, TOO_SMALL
 
 from islands.store import Store
@@ -14,10 +13,8 @@ pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_the_list_and_a_run_fit_and_hostile_texts_do_nothing(tab, serve, made, hostile_runs, width):
+def test_the_list_and_a_run_fit_and_hostile_texts_do_nothing(tab, serve, made, hostile, width):
     tab.set_viewport_size({"width": width, "height": 900})
-    with ThreadPoolExecutor(1) as thread:  # the browser's event loop runs in this one
-        hostile = thread.submit(hostile_runs, HOSTILE, iterations=4).result()
     for address in (made, hostile):
         with serve(address) as server:
             tab.goto(server.address)
