@@ -1,7 +1,8 @@
 """The pages of `evo ui`: the list of runs, the page of a run or a comparison as `evo report` writes it, with links, and
 the page of a candidate. Notes and tags of runs are written from here, and runs that have ended are deleted.
 
-A page that may change has a script that asks the server for its version, and loads the page again when it is another.
+The list and the page of a run have a script that asks the server for their version, and loads the page again when it is
+another: also a run that has ended may be resumed, verified or labelled.
 """
 
 from __future__ import annotations
@@ -144,10 +145,8 @@ class RunPages:
     def _run(self, store: Store, name: str) -> BuiltPage:
         """As `evo report` builds it, with links to candidates, and without scoring anything on held-out cases."""
         page = build_page(Progress.open(store, name), base=run_path(name))
-        snapshot, whole = page.snapshot, page.snapshot.runs[0].listed_name == name
-        state = snapshot.state(time.time())[0]
-        live = not snapshot.ended
-        return render_page("run.html.jinja", live=live, page=page, state=state, labelled=whole, form=self.form)
+        state, whole = page.snapshot.state(time.time())[0], page.snapshot.runs[0].listed_name == name
+        return render_page("run.html.jinja", live=True, page=page, state=state, labelled=whole, form=self.form)
 
     def _list(self, lines: list[RunOverview]) -> BuiltPage:
         """The rows of `evo runs`, the newest first; without any, commands to start from."""

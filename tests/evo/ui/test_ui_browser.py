@@ -109,7 +109,7 @@ def test_a_search_appears_and_its_page_goes_on_where_the_reader_was(
         search.result()
         with Store.open(address) as store:
             store.finish_run(store.run("first").id, "done")
-        tab.wait_for_function("() => document.body.dataset.version === undefined")  # the last one, which stays
+        tab.wait_for_selector("text=the run has ended")
         tab.click("nav >> text=Runs")
         assert tab.complaints == []
         tab.context.set_offline(True)
