@@ -23,7 +23,8 @@ advantages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ import torch
 from problems.contract import Score, ScorerFault
 from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
-from vpo.advantage import METHODS, ONLY_HERE, whitening
+from vpo.advantage import METHODS, ONLY_HERE
 from vpo.chain import parse_chain
 from vpo.hf.cache import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
@@ -60,7 +61,7 @@ class VPOTrainer(GRPOTrainer):
     """TRL's GRPOTrainer over chains of answers with reward vectors.
 
     score: (row, answer) -> the answer's reward vector (d,), one d for all answers of a row, higher is better, of any
-        sign (vpo.advantage; maxrl takes none below 0); or a problems.contract.Score. An answer that is missing is worth
+        sign; or a problems.contract.Score. An answer that is missing is worth
         the least of its group, and at most 0. An exception stops the training
     method: a row of vpo.advantage.METHODS, without those that need what a search held (vpo.advantage.ONLY_HERE)
     answers: m, the most answers a completion may hold; None = 3 for the methods of chains, else 1. The prompts must
@@ -128,10 +129,6 @@ class VPOTrainer(GRPOTrainer):
         self._credit = [
             row for group in groups for row in token_advantages(group, group_advantages(group, self.estimation))
         ]
-        every = np.concatenate([np.zeros(0), *self._credit]).astype(np.float64)
-        if METHODS[self.estimation.method].whitened and every.any():  # a batch without advantages teaches nothing
-            mean, divisor = whitening(len(every), float(every.sum()), float(every @ every))
-            self._credit = [(row - mean) / divisor for row in self._credit]
         best = [max(row) for group in groups for row in counted_fitness(group).tolist()]
         return torch.tensor(best, dtype=torch.float32, device=self.accelerator.device)[:, None]
 
@@ -150,7 +147,7 @@ class VPOTrainer(GRPOTrainer):
         return output
 
     def _score_rollout(self, row: DataRow, ids: list[int]) -> ScoredRollout:
-        """One completion, read and scored."""
+        """One completion, read; its first distinct answers scored."""
         stopped = bool(ids) and ids[-1] in self.eos_token_ids
         kept = np.asarray(ids[:-1] if stopped else ids, dtype=np.int32)
         text = self._tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -165,11 +162,12 @@ class VPOTrainer(GRPOTrainer):
                 truncated=bool(ids) and not stopped,
             )
             texts = chain.answers
-        answers = score_answers(
-            texts,
-            lambda answer: as_score(self.score(row, answer), answer, self.scalar),
-            self.answer_format,
-            self.answers,
+        distinct: dict[bytes, str] = {}
+        for answer in texts:
+            distinct.setdefault(identity(answer, self.answer_format), answer)
+        answers = tuple(
+            ScoredAnswer(answer, key, as_score(self.score(row, answer), answer, self.scalar))
+            for key, answer in islice(distinct.items(), self.answers)
         )
         tokens = np.asarray(ids, dtype=np.int32)
         # TRL keeps prompts and log-probabilities to itself; an estimate of advantages looks at neither
@@ -198,16 +196,6 @@ class VPOTrainer(GRPOTrainer):
             temperature=self.temperature,
             rollouts=rollouts,
         )
-
-
-def score_answers(
-    answers: Iterable[str], score: Callable[[str], Score], answer_format: str, most: int
-) -> tuple[ScoredAnswer, ...]:
-    """The first `most` distinct answers, scored in their order."""
-    distinct: dict[bytes, str] = {}
-    for answer in answers:
-        distinct.setdefault(identity(answer, answer_format), answer)
-    return tuple(ScoredAnswer(answer, key, score(answer)) for key, answer in list(distinct.items())[:most])
 
 
 def as_score(given: Sequence[float] | Score, answer: str, scalar: npt.ArrayLike | None = None) -> Score:

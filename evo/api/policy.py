@@ -182,8 +182,8 @@ def train(
     """Fine-tune a policy by reward, as `evo train` does, and write it to `output` as a Hugging Face checkpoint.
 
     Args:
-        method: vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting, multi_rlvr; and
-            improve, from stored searches.
+        method: vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, random_weighting, multi_rlvr; and improve, from
+            stored searches.
         address: the problems to learn from, as for `evo.run`; none with `from_traces`.
         output: the directory of the run and of the trained policy; a run with the same settings continues there.
         resume: a directory to continue, instead of method, address and output; only budgets may change.

@@ -71,9 +71,9 @@ def train_command(
     plain: bool,
     **options: Any,
 ) -> int:
-    """Train a policy with METHOD (vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting,
-    multi_rlvr) on PROBLEMSET, or on stored searches (--from-traces), and write it to -o as a Hugging Face checkpoint
-    with its card. improve learns from the examples of stored searches: answers that are better than their parents.
+    """Train a policy with METHOD (vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, random_weighting, multi_rlvr) on
+    PROBLEMSET, or on stored searches (--from-traces), and write it to -o as a Hugging Face checkpoint with its card.
+    improve learns from the examples of stored searches: answers that are better than their parents.
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo

@@ -133,7 +133,6 @@ def test_an_evaluation_under_weights_and_its_rivals(tmp_path, monkeypatch, capsy
     [
         ("vpo", {}, "vpo learns from all objectives, not from one user's weights; grpo, max_at_k"),
         ("random_weighting", {}, "random_weighting learns from all objectives"),
-        ("gdpo", {}, "gdpo learns from all objectives"),
         ("grpo", {"weights": "spread"}, "weights spread is for a search"),
         ("grpo", {"from_traces": ["a"], "problems": []}, "stored traces are already sampled: weights cannot be set"),
         ("grpo", {"parents_from": "archive:a"}, "the archives of a were judged by other weights"),
