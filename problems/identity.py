@@ -6,9 +6,8 @@ import ast
 import contextlib
 import hashlib
 import re
+import sys
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
 from problems.python_syntax import shared_tree
 
@@ -34,26 +33,11 @@ def _normal_form(answer: str, answer_format: str) -> str:
     return "text:" + " ".join(answer.split())
 
 
-def tree_text(node: object) -> str:
-    """The tree as CPython 3.11 and 3.12 dump it, which stored identities are of; ast.dump takes twice as long. Raises
-    RecursionError."""
-    kind: type = type(node)
-    if isinstance(node, ast.AST):
-        parts = []
-        for name, optional in _fields(kind):
-            value = getattr(node, name)
-            if value is not None or not optional:
-                parts.append(f"{name}={tree_text(value)}")
-        return f"{kind.__name__}({', '.join(parts)})"
-    if isinstance(node, list):
-        return f"[{', '.join([tree_text(one) for one in node])}]"
-    return repr(node)
-
-
-@cache
-def _fields(kind: Any) -> list[tuple[str, bool]]:
-    """The fields of a kind of node, and whether each may be missing."""
-    return [(name, getattr(kind, name, ...) is None) for name in kind._fields]
+def tree_text(tree: ast.AST) -> str:
+    """The tree as CPython 3.11 and 3.12 dump it, which stored identities are of. Raises RecursionError."""
+    if sys.version_info >= (3, 13):
+        return ast.dump(tree, show_empty=True)
+    return ast.dump(tree)
 
 
 def kept(parent: Sequence[object], child: Sequence[object]) -> tuple[float, float]:
