@@ -37,7 +37,6 @@ BY_NAME = {
     "islands/engine.py": "errors of database drivers",
     "islands/lock.py": "locks that a system may lack",
     # syntax trees, whose nodes have different fields
-    "problems/identity.py": "syntax trees",
     "problems/programs/": "syntax trees",
     "vpo/policies/mutation.py": "syntax trees",
     # modules, commands and columns by name, all of them ours
