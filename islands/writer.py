@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from islands.blobs import base_of_ids, fold, ids_to_bytes, pack, pack_floats
+from islands.blobs import base_of_ids, compress, fold, ids_to_bytes, pack_floats
 from islands.engine import PreparedStatement
 from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store, Transaction
@@ -23,6 +23,18 @@ _PROMPT, _ANSWERS = PreparedStatement(insert(PromptTexts)), PreparedStatement(in
 _SUMS = PreparedStatement(update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group")))
 _Cells = Sequence[tuple[int, str, int | None]]
 """(island, cell, candidate id or None for a cell that is empty now)."""
+
+
+def _first_places(group: ScoredGroup, born: Collection[bytes]) -> list[list[int]]:
+    """Of each rollout, the places of its answers that are new candidates and are first in the group."""
+    unseen, firsts = set(born), list[list[int]]()
+    for scored in group.rollouts:
+        firsts.append([])
+        for place, answer in enumerate(scored.answers):
+            if answer.identity in unseen:
+                unseen.discard(answer.identity)
+                firsts[-1].append(place)
+    return firsts
 
 
 class GroupWriter:
@@ -56,7 +68,7 @@ class GroupWriter:
         prompt_ids = ids_to_bytes(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
         texts = json.dumps([group.prompt.system, group.prompt.user]).encode()
         base, base_texts, base_ids = self._base or (None, None, None)
-        packed = dict(texts=pack(texts, base_texts), token_ids=pack(prompt_ids, base_ids))
+        packed = dict(texts=compress(texts, base_texts), token_ids=compress(prompt_ids, base_ids))
         _PROMPT.run(tx.connection, [dict(packed, group_id=group_id, base=base)])
         self._base = self._base or (group_id, texts, prompt_ids)
         ids = self.write_candidates(
@@ -75,32 +87,26 @@ class GroupWriter:
     ) -> None:
         if not group.rollouts:
             return
-        base, unseen = base_of_ids(group.rollouts[0].rollout.prompt_ids), set(born)
-        rollouts, links = [], list[dict[str, Any]]()
-        for position, scored in enumerate(group.rollouts):
-            new: dict[int, str] = {}
-            for place, answer in enumerate(scored.answers):
-                if answer.identity in unseen:
-                    unseen.discard(answer.identity)
-                    new[place] = answer.text
-                candidate = born.get(answer.identity)
-                links.append(
-                    dict(
-                        rollout_id=position, position=place, repeat=place not in new, seconds=answer.seconds,
-                        candidate_id=id_of(answer.identity) if candidate is None else candidate,
-                    )
-                )  # fmt: skip
-            rollouts.append(
-                dict(
-                    group_id=group_id, position=position, text=fold(scored.rollout.text, new),
-                    token_ids=pack(ids_to_bytes(scored.rollout.token_ids), base),
-                    logprobs=pack_floats(scored.rollout.logprobs),
-                    finish=scored.rollout.finish, format_error=scored.format_error,
-                )
-            )  # fmt: skip
+        firsts = _first_places(group, born)
+        base = base_of_ids(group.rollouts[0].rollout.prompt_ids)
+        rollouts = [
+            dict(
+                group_id=group_id, position=position, finish=scored.rollout.finish, format_error=scored.format_error,
+                text=fold(scored.rollout.text, {place: scored.answers[place].text for place in places}),
+                token_ids=compress(ids_to_bytes(scored.rollout.token_ids), base),
+                logprobs=pack_floats(scored.rollout.logprobs),
+            )
+            for position, (scored, places) in enumerate(zip(group.rollouts, firsts, strict=True))
+        ]  # fmt: skip
         rollout_ids = _ROLLOUTS.run(tx.connection, rollouts)
-        for link in links:
-            link["rollout_id"] = rollout_ids[link["rollout_id"]]
+        links = [
+            dict(
+                rollout_id=rollout_id, position=place, repeat=place not in places, seconds=answer.seconds,
+                candidate_id=born[answer.identity] if answer.identity in born else id_of(answer.identity),
+            )
+            for rollout_id, scored, places in zip(rollout_ids, group.rollouts, firsts, strict=True)
+            for place, answer in enumerate(scored.answers)
+        ]  # fmt: skip
         if links:
             _ANSWERS.run(tx.connection, links)
 
