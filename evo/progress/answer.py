@@ -58,10 +58,6 @@ class StoredAnswer:
         return scored_value(self.problem.metrics, self.candidate)
 
     @property
-    def parent_value(self) -> Value:
-        return Value(None) if self.parent is None else scored_value(self.problem.metrics, self.parent)
-
-    @property
     def target(self) -> Value:
         """The value that solves the problem."""
         return value_of(self.problem.metrics, self.problem.target)

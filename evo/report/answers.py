@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from evo.comparison.arms import Arm
 from evo.comparison.summary import Curve
 from evo.encoding import visible
 from evo.progress.answer import (
@@ -301,15 +300,10 @@ def weigh_answers(
         "weights": "" if own is None else weights_argument(dict(zip(names, own, strict=True))),
         "sliders": [round(_SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
         "equal": front.equal,
-        "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
+        "commands": [f"evo best {shlex.quote(arm.runs[0].listed_name)}{db}" for arm in arms],
         "left_out": front.left_out,
         "answers": [describe(one) for one in front.answers],
     }
-
-
-def _name(arm: Arm) -> str:
-    """What a command calls the arm's runs together."""
-    return arm.runs[0].listed_name
 
 
 def bounded(text: str, room: int) -> str:

@@ -182,7 +182,7 @@ def run_path(name: str) -> str:
 
 def render_page(template: str, *, live: bool = False, **values: Any) -> BuiltPage:
     """live: whether the page watches for another version of itself"""
-    values |= {"policy": page_policy(live), "live": live}
+    values |= {"policy": page_policy()}
     text = _environment().get_template(template).render(**values)
     version = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
     if live:  # the first: texts before it, as the title, are escaped
@@ -190,14 +190,14 @@ def render_page(template: str, *, live: bool = False, **values: Any) -> BuiltPag
     return BuiltPage(text.encode("utf-8", "replace"), version)
 
 
-def page_policy(live: bool) -> str:
-    """The content policy of a page. live: whether it watches for another version of itself"""
-    return content_policy(*[_script("live")] * live, live=live, forms=True)
+def page_policy() -> str:
+    """The content policy of every page."""
+    return content_policy(_live_script())
 
 
 @cache
-def _script(name: str) -> str:
-    return (files("evo.ui") / "templates" / f"{name}.js").read_text(encoding="utf-8")
+def _live_script() -> str:
+    return (files("evo.ui") / "templates" / "live.js").read_text(encoding="utf-8")
 
 
 @cache
@@ -206,5 +206,5 @@ def _environment() -> Environment:
     report = environment()
     assert isinstance(report.loader, BaseLoader)
     made = report.overlay(loader=ChoiceLoader([report.loader, PackageLoader("evo.ui")]))
-    made.globals = {**report.globals, "live_script": Markup(_script("live"))}
+    made.globals = {**report.globals, "live_script": Markup(_live_script())}
     return made

@@ -34,7 +34,7 @@ _ALL_HOSTS = ("", "0.0.0.0")
 _IDLE_SECONDS = 60
 """Time after which a connection without a request is closed."""
 _HEADERS = {
-    "Content-Security-Policy": f"{page_policy(live=True)}; frame-ancestors 'none'",
+    "Content-Security-Policy": f"{page_policy()}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
