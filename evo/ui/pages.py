@@ -107,15 +107,14 @@ class RunPages:
         with Store.open(self.address, read_only=True) as store:
             runs = _deletable(store, name)
             groups = sum(group_count(store, run.id)[0] for run in runs)
-        what = f"{len(runs)} run{'s' * (len(runs) > 1)}, {groups:,} iterations"
+        what = f"{len(runs)} run{'s' * (len(runs) > 1)} with {groups:,} iterations"
         return render_page("delete.html.jinja", name=name, base=run_path(name), what=what, form=self.form)
 
     def delete(self, name: str) -> None:
         """Delete a run or a comparison, with the runs that verify it. Raises UnknownRun, and RunBusy unless it has
         ended."""
         with Store.open(self.address, must_exist=True) as store:
-            runs = _deletable(store, name)
-            delete_runs(store, [*runs, *rivals_of(store, runs)])
+            delete_runs(store, _deletable(store, name))
         self._forget()
 
     def label(self, name: str, note: str, tags: Sequence[str]) -> None:
@@ -167,10 +166,11 @@ class RunPages:
 
 
 def _deletable(store: Store, name: str) -> list[RunRecord]:
-    """The runs of that name, as delete_runs takes them away for good: a run of a comparison is not one of them."""
+    """The runs of that name, and those that verify them. A run of a comparison is not deleted alone."""
     runs = runs_named(store, name)
     if runs[0].listed_name != name:
         raise UnknownRun(f"{name} is a run of the comparison {runs[0].listed_name}, which can be deleted as a whole")
+    runs += rivals_of(store, runs)
     if not have_ended({run.status for run in runs}):
         raise RunBusy(f"{name} is being searched; it can be deleted when it has ended")
     return runs
