@@ -20,6 +20,8 @@ from evo.encoding import visible
 from evo.progress.answer import (
     StoredAnswer,
     describe_best_known,
+    describe_score,
+    describe_verified,
     problem_of,
     read_answers,
     score_held_out,
@@ -28,7 +30,6 @@ from evo.progress.answer import (
 from evo.progress.answer_set import AnswerFront, FrontAnswer, front_of
 from evo.progress.arm_style import style_of
 from evo.progress.model import Progress, SearchRecord
-from evo.progress.verified import describe_score, describe_verified
 from evo.values import scored_value, write_number, write_value
 from islands.groups import CandidateReader
 from islands.names import format_db_option

@@ -27,13 +27,13 @@ from evo.comparison.summary import describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
 from evo.evaluation.evaluate import check_output
+from evo.progress.answer import verification_of
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.rows import PREFERENCE_TITLES, change_of, curve_title
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
-from evo.progress.verified import verification_of
 from evo.report.answers import MOST_CARDS, Plot, PlotLine, bounded, curve_lines, problem_details
 from evo.report.tables import (
     HINTS,

@@ -21,11 +21,10 @@ from urllib.parse import quote
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
-from evo.progress.answer import read_candidate, statement_of
+from evo.progress.answer import describe_verified, read_candidate, statement_of
 from evo.progress.model import Progress
 from evo.progress.rows import run_row
 from evo.progress.snapshot import have_ended
-from evo.progress.verified import describe_verified
 from evo.report.page import build_page, content_policy, environment
 from evo.report.tables import make_table
 from islands.browse import offspring
