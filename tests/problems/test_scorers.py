@@ -16,7 +16,8 @@ from problems import AnswerError, BadAddress, Score, ScorerFault, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem, describe_value, is_own_module
 from problems.custom.scorer_problem import is_timing, suggests_lower
 from problems.objectives import Objective, measure_objectives
-from problems.registry import given, shared_sandbox
+from problems.registry import given
+from problems.sandbox import shared_sandbox
 from problems.scoring import Scorer, error_kind
 
 

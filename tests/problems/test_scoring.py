@@ -16,7 +16,8 @@ from problems import Problem, Score, Scorer, ScorerFault
 from problems.contract import BadAddress
 from problems.custom.scorer_function import ScorerFunctionProblem
 from problems.openevolve.config import read_config
-from problems.registry import resolve, shared_sandbox
+from problems.registry import resolve
+from problems.sandbox import shared_sandbox
 from problems.sandbox.contract import SandboxFault
 from problems.scoring import MOST_FAULTS, lacking
 
