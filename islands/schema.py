@@ -193,7 +193,8 @@ PromptTexts = define(
 
 Rollouts = define(
     "rollouts",
-    "One sample: text, token ids (T,) and behaviour log-probabilities (T,).",
+    "One sample: text, without the answers that became candidates (islands.blobs.fold); token ids (T,), packed on its "
+    "prompt's; behaviour log-probabilities (T,).",
     column("id", BigId, primary_key=True),
     column("group_id", BigId, ForeignKey("prompt_groups.id")),
     column("position", BigInteger),

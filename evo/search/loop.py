@@ -34,6 +34,9 @@ _PLACE_SECONDS = 0.5
 _LEAST_GRACE, _MOST_GRACE, _MODEL_GRACE, _UNKNOWN_GRACE = 1.0, 60.0, 5.0, 8.0
 """Seconds for which an interrupted search waits for the replies of its policies: as long as the longest call so far
 took, between the first two, or the first and the third if no server answers; the fourth if none has come back yet."""
+_GATHERING_SECONDS = 0.2
+"""Seconds for which a group that is back waits at most for others to share its transaction, while answers wait for a
+worker of the scorer: what is proposed meanwhile would only wait behind them."""
 _GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
 
@@ -89,6 +92,7 @@ class SearchLoop:
             while self._ask_while_there_is_room():
                 await self._wait()  # while the window samples and scores
                 if window.ready() is not None:
+                    await window.gather(self.scorer.queued, _GATHERING_SECONDS)
                     self._tell_ready()
             if self._fault is not None:
                 raise SearchFailed(f"the policy {core.config.policy} cannot answer: {self._fault}") from self._fault

@@ -139,6 +139,13 @@ class Window:
             self.samplers[self._flying[0].operator].flush()
         return bool((await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
 
+    async def gather(self, queued: int, seconds: float) -> None:
+        """Wait, no longer than that, until up to half of the iterations in flight may leave together. queued: answers
+        that wait to be scored, so that no worker of the scorer is idle meanwhile"""
+        first = self._flying[: min(queued + 1, (len(self) + 1) // 2)]
+        if waiting := [one.group for one in first if one.is_sampled and not one.group.done()]:
+            await asyncio.wait(waiting[-1:], timeout=seconds)
+
     def _leaving(self) -> list[Iteration]:
         """Those of which the first to be back leaves next."""
         return self._flying if self.size.async_window else self._flying[:1]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from islands.groups import CandidateReader, seeds, stored_groups
+from islands.groups import CandidateReader, StoredCandidate, seeds, stored_groups
 from islands.population import selection
 from islands.population.archipelago import Archipelago
 from islands.population.config import PopulationConfig
@@ -136,34 +137,35 @@ class Population:
         self._require_current()
         references: list[int] = []
         if not self._seeds:
-            for row in seeds(self._store, self.problem.id):
+            for seed in seeds(self._store, self.problem.id):
                 self._seeds += 1
-                self._replay(row, references)
-                self._archipelago.seed(row.id)
+                self._replay(seed, references)
+                self._archipelago.seed(seed.id)
         for group in stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
-            for row in group.born.values():
-                self._replay(row, references)
+            for candidate in group.born.values():
+                self._replay(candidate, references)
             self.sequence = group.sequence
             best = self._archipelago.best
             self._archipelago.add_group(group.island, group.parent, group.answers, set(group.born))
             self._count_plateau(best)
             if group.moves is not None:
                 self._archipelago.migrate(group.moves)
-        if references:
-            for candidate in self._reader.fetch(references):
-                self._archipelago.space.add_reference(candidate.text)
+        for reference in self._reader.fetch(references):
+            self._archipelago.space.add_reference(reference.text)
         if self.sequence >= 0:  # those of seeds are stored with the first group
             self._archipelago.changed_cells()
 
-    def _replay(self, row: Any, references: list[int]) -> None:
-        valid = row.error is None
-        if valid:
-            self._archipelago.settle(tuple(row.features))
-            if len(references) < self._archipelago.space.references_missing:
-                references.append(row.id)
+    def _replay(self, stored: StoredCandidate, references: list[int]) -> None:
+        space = self._archipelago.space
+        if stored.valid:
+            if space.dimensions is None:
+                self._archipelago.settle(tuple(json.loads(stored.features)))
+            if len(references) < space.references_missing:
+                references.append(stored.id)
         self._archipelago.columns.append(
-            row.id, bytes(row.identity), row.fitness, tuple(row.rewards), tuple(row.measures), row.generation, valid
-        )
+            stored.id, bytes(stored.identity), stored.fitness, stored.rewards, stored.measures, stored.generation,
+            stored.valid,
+        )  # fmt: skip
 
     def _count_plateau(self, best: int | None) -> None:
         """Count a group. best: the best candidate before it"""

@@ -12,10 +12,11 @@ party can run on its own):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -160,3 +161,14 @@ class LocalPolicy(TrainablePolicy, Protocol):
         self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int, watch: CallWatch | None = None
     ) -> list[list[Rollout]]:
         """As Policy.sample. watch: hears of tokens, and of each prompt as soon as it is answered"""
+
+
+async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
+    """All results in order; the first exception cancels the others and is raised as it is."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

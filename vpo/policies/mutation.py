@@ -212,20 +212,16 @@ def mutate_program(parent: str, task: str, rng: random.Random) -> str:
         return "\n".join([*lines[:first], mutate_text(inside, task, rng), *lines[last:]]) if inside else parent
     text = parent
     for _ in range(4):
-        text = _edited(text, task, rng)
+        source = _Source(text, task)
+        before = _dumped(source.tree, text)
+        for _ in range(_TRIES):
+            changed = rng.choice(_EDITS)(source, rng)
+            after = None if changed is None else parse_python(changed)
+            if changed is not None and after is not None and _dumped(after, changed) != before:
+                text = changed
+                break
         if rng.random() < 0.6:
             break
-    return text
-
-
-def _edited(text: str, task: str, rng: random.Random) -> str:
-    source = _Source(text, task)
-    before = _dumped(source.tree, text)
-    for _ in range(_TRIES):
-        changed = rng.choice(_EDITS)(source, rng)
-        after = None if changed is None else parse_python(changed)
-        if changed is not None and after is not None and _dumped(after, changed) != before:
-            return changed
     return text
 
 
@@ -337,8 +333,7 @@ def _change_sign(source: _Source, rng: random.Random) -> str | None:
     left: ast.expr
     signs = _ARITHMETIC
     if isinstance(node, ast.If | ast.While | ast.IfExp):
-        start, end = source.span(node.test)
-        return source.replace((start, end), f"(not ({source.data[start:end].decode()}))")
+        return source.replace(source.span(node.test), f"(not ({source.text(node.test)}))")
     if isinstance(node, ast.BoolOp):
         left, right, signs = node.values[0], node.values[1], ("and", "or")
     elif isinstance(node, ast.Compare):
