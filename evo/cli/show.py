@@ -45,7 +45,7 @@ from evo.progress.rows import answer_row, number_cell, word_cell
 from evo.progress.training import TrainingProgress, is_training
 from evo.progress.weighing import JudgedWeights, open_runs
 from evo.runs.preflight import ASK_TELL
-from evo.search.status import clock, describe_usage, format_time
+from evo.search.status import describe_work, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
 from evo.values import as_dict, write_number, write_scored, write_value
@@ -194,7 +194,7 @@ class RunFacts:
 
     def head(self) -> Iterator[str]:
         """What was searched under which weights, and how far it is."""
-        run, totals = self.run, self.progress.totals
+        run = self.run
         if self.reweighed is not None:
             yield from self.reweighed.lines
         elif weights := describe_fitness(run.config.get("weights")):
@@ -204,12 +204,9 @@ class RunFacts:
         elif lag := run.config.get("lag"):
             yield f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
         judged = [search for search in self.progress.searches() if search.problem.target is not None]
-        left_out, seconds = len(self.progress.comparison.failed), run.summary.get("seconds")
-        parts = [f"{sum(search.solved_at is not None for search in judged)} of {len(judged)} solved"] * bool(judged)
-        parts += [f"{left_out} left out"] * bool(left_out)
-        parts += [f"{totals.groups:,} iterations", f"{totals.answers:,} answers"]
-        parts.append(describe_usage(totals.tokens, totals.prompt_tokens, totals.cost))
-        yield ", ".join(parts) + (f" in {clock(seconds)}" if seconds else "")
+        solved, left_out = sum(search.solved_at is not None for search in judged), len(self.progress.comparison.failed)
+        others = f"{left_out} left out" if left_out else ""
+        yield describe_work(self.progress.totals.as_dict(), run.summary.get("seconds"), solved, len(judged), others)
         for policy in self.policy_changes:
             before, after = policy["before"], policy["after"]
             yield f"{format_time(policy['created'])}  the policy changed: {before} -> {after}"

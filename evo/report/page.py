@@ -26,7 +26,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from evo.comparison.summary import describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
-from evo.evaluation.record import check_output
+from evo.evaluation.evaluate import check_output
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
@@ -51,9 +51,10 @@ from evo.report.tables import (
 )
 from evo.values import mark, write_number, write_signed, write_value
 from evo.whole_file import write_whole
-from islands.names import format_db_option, hide_password
+from islands.names import format_db_option
 from islands.store import Store
 from problems.objectives import describe_directions
+from problems.redaction import redact
 
 _MOST_DETAILS = 500
 _ARMS_STYLED = 56
@@ -105,7 +106,7 @@ def build_page(progress: Progress, *, held_out: bool = False, base: str = "") ->
         costs=_there(cost_table(snapshot), errors_table(snapshot)),
         settings=_there(differing, machines_table(comparison)),
         shared=shared,
-        commands=list(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
+        commands=list(dict.fromkeys(redact(run.command) for run in comparison.runs)),
         next_steps=_next_steps(progress, bool(shown)),
     )
 

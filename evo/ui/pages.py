@@ -25,10 +25,11 @@ from evo.report.page import build_page, content_policy, environment
 from evo.report.tables import make_table
 from islands.browse import offspring
 from islands.errors import NoRuns
-from islands.names import format_db_option, hide_password
+from islands.names import format_db_option
 from islands.runs import RunOverview, by_comparison, overview, run_states
 from islands.store import Store
 from problems.objectives import value_of
+from problems.redaction import redact
 
 _FRESH_SECONDS = 1.0
 """Requests within this time share a reading of the database, so that many tabs cost as much as one."""
@@ -119,7 +120,7 @@ class RunPages:
         rows = [{**row, "run": replace(row["run"], link=run_path(row["run"].text))} for row in rows]
         caption = "Runs" if len(listed) <= _MOST_RUNS else f"The newest {_MOST_RUNS:,} of {len(listed):,} runs"
         table = make_table("runs", caption, rows)
-        named, suffix = hide_password(self.address).removeprefix("sqlite:///"), format_db_option(self.address)
+        named, suffix = redact(self.address).removeprefix("sqlite:///"), format_db_option(self.address)
         values = {
             "database": named,
             "suffix": suffix,

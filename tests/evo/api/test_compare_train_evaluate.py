@@ -87,21 +87,12 @@ def test_a_policy_is_trained_resumed_and_evaluated(one_thread):
         (lambda: evo.evaluate("maze:test", answers_total=0), ValueError, "answers_total = 0"),
         (lambda: evo.evaluate("maze:test", temprature=0.5), ValueError, "did you mean temperature"),
         (lambda: evo.evaluate("maze:test", output="no/where.json"), ValueError, "there is no directory"),
-        (lambda: evo.load_policy("nosuch:x"), ValueError, "not an address"),
-        (lambda: evo.load_policy("scripted:echo", bach=3), TypeError, "unexpected keyword argument 'bach'"),
         (lambda: evo.resume("mine", seed=3), ValueError, "a resume keeps seed; it may change policy, iterations"),
-        (lambda: evo.load_problems("maze:test/9999999"), ValueError, "maze:test"),
     ],
 )
 def test_arguments_are_checked(call, error, message):
     with pytest.raises(error, match=message):
         call()
-
-
-def test_policies_and_problems_are_loaded_as_objects(digits):
-    assert evo.load_policy("scripted:echo", temperature=0.5).temperature == 0.5
-    found = evo.load_problems(["maze:test/3", digits("mine")])
-    assert [problem.name for problem in found] == ["maze:test/3", "mine"]
 
 
 def test_an_evaluation_leaves_out_a_problem_whose_scorer_fails(digits):

@@ -9,6 +9,7 @@ from support.command_line import evo as command
 
 import evo
 from islands.errors import RunExists, UnknownRun
+from problems.registry import resolve
 
 
 def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
@@ -61,7 +62,7 @@ def test_problems_may_be_objects(digits):
     with pytest.raises(ValueError, match="eight"):
         evo.resume("object", iterations=3, progress=False)
     assert evo.resume("object", problems=problem, iterations=3, progress=False).summary["groups"] == 3
-    mazes = evo.load_problems("maze:test", limit=2)
+    mazes = resolve("maze:test", limit=2)
     assert list(evo.run(mazes, policy="scripted:random-route", iterations=1, progress=False).problems) == [
         "maze:test/0", "maze:test/1",
     ]  # fmt: skip
@@ -138,9 +139,8 @@ def test_what_is_no_problem_is_told(quick):
         evo.run(len)
     with pytest.raises(TypeError, match="name is text, as in result.name, not RunResult"):
         evo.resume(quick("done"))
-    for call in (lambda: evo.load_run(None), lambda: evo.load_policy(None), lambda: evo.load_problems(None)):
-        with pytest.raises(TypeError, match="not None$"):
-            call()
+    with pytest.raises(TypeError, match="not None$"):
+        evo.load_run(None)
     with pytest.raises(ValueError, match="there is no set maze:"):
         evo.run("maze:tst", progress=False)
     quick("taken")
@@ -182,7 +182,7 @@ def test_the_package_loads_nothing_before_it_is_used():
     heavy = "import sys, evo; evo.__dir__(); print([m for m in ('torch', 'sqlalchemy', 'pandas', 'click', 'rich') "
     told = subprocess.run([sys.executable, "-c", heavy + "if m in sys.modules])"], capture_output=True, text=True)
     assert told.stdout.strip() == "[]", told.stderr
-    assert {"run", "compare", "train", "evaluate", "resume", "load_policy", "load_problems"} <= set(dir(evo))
+    assert {"run", "compare", "train", "evaluate", "resume", "load_run"} <= set(dir(evo))
     assert all(not name.startswith("_") or name == "__version__" for name in dir(evo)), "no module, no private name"
     for name in ("BadInput", "DatabaseUnavailable", "PolicyUnavailable", "RunExists", "SearchFailed", "UnknownRun"):
         assert issubclass(getattr(evo, name), Exception)
@@ -208,7 +208,7 @@ def test_without_pandas_a_frame_says_what_to_install(quick, monkeypatch):
 
 
 def test_public_names_have_docstrings_with_an_example():
-    for name in ("run", "resume", "compare", "train", "evaluate", "load_policy", "load_problems", "load_run"):
+    for name in ("run", "resume", "compare", "train", "evaluate", "load_run"):
         text = getattr(evo, name).__doc__
         assert "Raises:" in text and "Example:" in text, name
 

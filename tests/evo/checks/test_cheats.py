@@ -2,8 +2,7 @@
 
 import pytest
 
-from evo.checks.cheats import check_cheats
-from evo.checks.soundness import ranked
+from evo.checks.soundness import check_cheats, ranked
 from evo.checks.subject import Subject, faulty, note, ok
 from problems import resolve
 

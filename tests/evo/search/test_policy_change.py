@@ -75,4 +75,4 @@ def test_the_budget_of_tokens_is_not_the_length_of_a_reply(tmp_path: Path, capsy
     assert "--max-total-tokens" in capsys.readouterr().err
     (tmp_path / "old.yaml").write_text("max_tokens: 400\n")
     assert invoke([*SEARCH, "--policy", "scripted:mutate", "--config", "old.yaml"]) == 2
-    assert "the run's budget is max_total_tokens, the length of a reply max_new_tokens" in capsys.readouterr().err
+    assert "unknown key max_tokens; did you mean max_new_tokens?" in capsys.readouterr().err
