@@ -1,7 +1,7 @@
 """Stored runs read under other weights: a temporary copy in which every answer has the fitness that the weights make
 of its rewards. All that views read and a search derives from fitness is derived again: the best answers, when each was
-found, what is solved. Nothing is scored. Ids stay the same, and so do the cells of the archive and what is counted
-against parents, which are those of the search."""
+found, what is solved. Nothing is scored. Ids stay the same, and so do the cells of the archive, which are those of
+the search."""
 
 from __future__ import annotations
 
@@ -87,25 +87,17 @@ def _copy(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float],
                 _derive(connection, run, record, weights, find, derived)
         change = _changes(runs, weights, derived)
         for table in METADATA.sorted_tables:
-            for rows in _batches(connection, _as_stored(table).where(of_runs(table, ids)).order_by(*table.primary_key)):
+            # as the database has it, JSON as text: what is only copied need not be read
+            columns: list[ColumnElement[Any]] = [
+                (cast(one, Text) if isinstance(one.type, JSON) else type_coerce(one, NullType)).label(one.name)
+                for one in table.c
+            ]
+            names, places = (", ".join(form.format(one.name) for one in table.c) for form in ('"{}"', ":{}"))
+            query = select(*columns).where(of_runs(table, ids)).order_by(*table.primary_key)
+            for rows in _batches(connection, query):
                 changed = [change[table](dict(row._mapping)) if table in change else dict(row._mapping) for row in rows]
-                tx.connection.exec_driver_sql(_insert(table), changed)
+                tx.connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) VALUES ({places})", changed)
     return derived
-
-
-def _as_stored(table: Table) -> Select[Any]:
-    """Its rows as the database has them, JSON as text: what is only copied need not be read."""
-    columns: list[ColumnElement[Any]] = [
-        cast(column, Text) if isinstance(column.type, JSON) else type_coerce(column, NullType) for column in table.c
-    ]
-    return select(*(found.label(column.name) for found, column in zip(columns, table.c, strict=True)))
-
-
-def _insert(table: Table) -> str:
-    """SQLite's statement for such rows."""
-    names = [column.name for column in table.c]
-    quoted, values = (", ".join(form.format(name) for name in names) for form in ('"{}"', ":{}"))
-    return f"INSERT INTO {table.name} ({quoted}) VALUES ({values})"
 
 
 def _batches(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
