@@ -144,7 +144,7 @@ class Island:
     @property
     def holds_valid(self) -> bool:
         """Whether its members are valid candidates; False when it is empty."""
-        return len(self.members) > 0 and bool(self.columns.valid[self.members.items[0]])
+        return bool(self.members) and bool(self.columns.valid[self.members.order[0]])
 
     def join(self, ordinal: int) -> None:
         self.members.add(ordinal)
@@ -170,10 +170,10 @@ class Island:
     def draw_by_fitness(self, rng: np.random.Generator) -> int:
         """A member in proportion to its fitness, clipped to [LEAST_WEIGHT, MOST_WEIGHT]. Raises IndexError when empty.
         O(members)."""
-        fitness = np.asarray(self.columns.fitness)[self.members.items]
+        fitness = np.asarray(self.columns.fitness)[self.members.order]
         sums = np.cumsum(np.clip(fitness, LEAST_WEIGHT, MOST_WEIGHT))
         place = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
-        return self.members.items[min(place, len(sums) - 1)]  # rounding may point one past the end
+        return self.members.order[min(place, len(sums) - 1)]  # rounding may point one past the end
 
     def visits(self, ordinal: int) -> int:
         """The stored groups that had this candidate as their parent."""
