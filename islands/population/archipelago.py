@@ -116,7 +116,7 @@ class Archipelago:
         columns, improved, unborn = self.columns, list[bool](), set(born)
         self.islands[island].generation += 1
         if parent is not None:
-            self.islands[island].visit(columns.ordinal(parent))
+            self.islands[island].visits[columns.ordinal(parent)] += 1
         for id in answers:
             ordinal = columns.ordinal(id)
             if id in unborn:
