@@ -21,7 +21,6 @@ from islands.types import ProblemRecord, Reweighed, RunRecord
 from problems import temp_dirs
 from problems.address import name_few
 from problems.contract import Problem
-from problems.objectives import Objective
 from problems.weights import order_weights, weigh_objectives, weighted_mean, write_weights
 
 _BATCH = 2000
@@ -112,7 +111,9 @@ def _derive(
     c = Candidates.c
     query = select(c.id, c.sequence, c.group_id, c.rewards, c.fitness, c.error).where(c.problem_id == record.id)
     asked: tuple[float, ...] | None = None
-    own, same, its_own = _own_weights(record.metrics), True, True
+    parts = [one.weight * one.counts for one in record.metrics]  # none where the scorer itself gives the fitness
+    own = tuple(part / sum(parts) for part in parts) if any(parts) else None
+    same = its_own = True
     best: tuple[int, float] | None = None
     rises = list[tuple[int, float]]()  # (sequence, fitness) of each new best
     for rows in _batches(connection, query.order_by(c.sequence, c.id)):
@@ -157,12 +158,6 @@ def fitness_under(weights: Sequence[float], rewards: Sequence[float], stored: fl
     """The fitness of an answer under ordered weights (d,) with sum 1; exactly the stored one if it is the same mean."""
     fitness = weighted_mean(rewards, weights)
     return stored if math.isclose(fitness, stored, rel_tol=_SAME) else fitness
-
-
-def _own_weights(objectives: Sequence[Objective]) -> tuple[float, ...] | None:
-    """(d,) with sum 1, None where the scorer itself gives the fitness."""
-    counted = [one.weight * one.counts for one in objectives]
-    return tuple(weight / sum(counted) for weight in counted) if any(counted) else None
 
 
 def _changes(
