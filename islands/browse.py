@@ -129,18 +129,12 @@ def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
 
 def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     """What a search asked first, without an answer to it; None before its first iteration is stored."""
-    query = (
-        select(PromptGroups.c.id)
-        .where(PromptGroups.c.run_id == run, PromptGroups.c.problem_id == problem)
-        .order_by(PromptGroups.c.sequence)
-        .limit(1)
-    )
-    group = store.scalar(query)
-    if group is None:
-        return None
+    g = PromptGroups.c
+    query = select(g.id).where(g.run_id == run, g.problem_id == problem).order_by(g.sequence).limit(1)
     with store.read() as connection:
-        system, user = read_prompts(connection, [group])[group]
-    return Origin(system, user, "", 0)
+        group = connection.execute(query).scalar()
+        prompt = None if group is None else read_prompts(connection, [group])[group]
+    return None if prompt is None else Origin(prompt[0], prompt[1], "", 0)
 
 
 def candidates_table(store: Store, run_id: int) -> Iterator[dict[str, Any]]:

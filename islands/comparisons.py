@@ -17,7 +17,7 @@ from sqlalchemy import delete, insert, or_, select, text, update
 
 from islands.errors import RunExists, UnknownRun
 from islands.names import check_name, readable_name
-from islands.schema import METADATA, Problems, Runs, of_runs
+from islands.schema import METADATA, Runs, of_runs
 from islands.store import Store, new_run
 from islands.types import RunRecord
 from problems.address import did_you_mean
@@ -70,13 +70,6 @@ def check_free(store: Store, name: str) -> str:
             f"another name, or remove it with `evo runs delete {name}`"
         )
     return name
-
-
-def begun_run(store: Store, comparison: str) -> RunRecord | None:
-    """A run of a comparison whose search has begun; None before the first."""
-    query = select(Runs.c.name).join(Problems, Problems.c.run_id == Runs.c.id).where(Runs.c.comparison == comparison)
-    name = store.scalar(query.order_by(Runs.c.id).limit(1))
-    return None if name is None else store.run(name)
 
 
 def rivals_of(store: Store, runs: Sequence[RunRecord]) -> list[RunRecord]:

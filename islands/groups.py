@@ -86,16 +86,14 @@ def summaries(*fields: str) -> Select[Any]:
 
 def read_summaries(store: Store, query: Select[Any]) -> list[CandidateSummary]:
     """The rows of a query that `summaries` made."""
-    return [summary_of(row) for row in store.rows(query)]
-
-
-def summary_of(row: Row[Any]) -> CandidateSummary:
-    """From a row of such a query."""
-    values = dict(row._mapping)
-    values |= {name: tuple(values[name] or ()) for name in ("rewards", "values") if name in values}
-    if "inspirations" in values:
-        values["inspirations"] = tuple(id for id in values["inspirations"] or () if id != values["parent"])
-    return CandidateSummary(**values)
+    found = []
+    for row in store.rows(query):
+        values = dict(row._mapping)
+        values |= {name: tuple(values[name] or ()) for name in ("rewards", "values") if name in values}
+        if "inspirations" in values:
+            values["inspirations"] = tuple(id for id in values["inspirations"] or () if id != values["parent"])
+        found.append(CandidateSummary(**values))
+    return found
 
 
 @cache

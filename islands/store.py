@@ -119,11 +119,6 @@ class Store:
         """Its address without the password, for messages."""
         return mask_url(self.url)
 
-    @property
-    def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
-        return self.reader.dialect.name
-
     def close(self) -> None:
         """Release the leases and close every connection."""
         for lease in list(self._leases.values()):

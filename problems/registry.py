@@ -51,19 +51,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from problems.address import addresses_in, did_you_mean, files_beside, split_range, user_path
 from problems.contract import BadAddress, Problem
 from problems.entry_points import find_entry_points, load_entry_point
-from problems.sandbox import close_shared_sandbox, set_sandbox_mode, shared_sandbox
+from problems.sandbox import shared_sandbox
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
-
-__all__ = [
-    "close_shared_sandbox",
-    "describe_sets",
-    "given",
-    "resolve",
-    "set_sandbox_mode",
-    "shared_sandbox",
-]
 
 Sandboxes = Callable[[], "Sandbox"]
 """Opens the sandbox in which answers are executed."""

@@ -17,8 +17,7 @@ from problems.contract import Problem
 from problems.custom.scorer_file import NEAR
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.redaction import redact
-from problems.registry import shared_sandbox
-from problems.sandbox import set_sandbox_mode
+from problems.sandbox import set_sandbox_mode, shared_sandbox
 from problems.sandbox.contract import Mode
 
 ProblemSources = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]

@@ -72,7 +72,11 @@ class Population:
         not a member. Sequences must rise. Raises ScorerFault for a number of rewards or a feature that does not fit.
         """
         self._join(tx)
-        self._check_place(group)
+        self._check_island(group.island)
+        if group.problem != self.problem.id:
+            raise ValueError(f"a group of problem {group.problem} was given to the population of {self.problem.id}")
+        if group.sequence <= self.sequence:
+            raise ValueError(f"group {group.sequence} of {self.problem.name} comes after group {self.sequence}")
         self.check(group)
         generation = self._archipelago.generation_after(group.parent)
         answers = group.all_answers()
@@ -95,7 +99,7 @@ class Population:
             born.discard(id)
         rise = self._write_best(tx, any(improved))
         self.sums = sum_group(group, placements, rise)
-        self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
+        self._writer.write_sums(tx, self._group, self.sums, self._archipelago.changed_cells())
         return placements
 
     def seed(self, answer: ScoredAnswer, tx: Transaction) -> Placement:
@@ -126,7 +130,7 @@ class Population:
         generation = max(island.generation for island in self._archipelago.islands)
         self._writer.write_migration(tx, self.sequence, generation, moves)
         self._archipelago.migrate(moves)
-        if self._group is not None and (cells := self._changed_cells()):
+        if self._group is not None and (cells := self._archipelago.changed_cells()):
             self._writer.add_cells(tx, self._group, cells)
         return len(moves)
 
@@ -274,13 +278,6 @@ class Population:
         if not 0 <= island < self.config.islands:
             raise ValueError(f"there is no island {island}; they are 0 to {self.config.islands - 1}")
 
-    def _check_place(self, group: ScoredGroup) -> None:
-        self._check_island(group.island)
-        if group.problem != self.problem.id:
-            raise ValueError(f"a group of problem {group.problem} was given to the population of {self.problem.id}")
-        if group.sequence <= self.sequence:
-            raise ValueError(f"group {group.sequence} of {self.problem.name} comes after group {self.sequence}")
-
     def _remember(
         self,
         id: int,
@@ -300,12 +297,6 @@ class Population:
                 score.error, generation, island, parent, score.values,
             )
         )  # fmt: skip
-
-    def _changed_cells(self) -> list[tuple[int, str, int | None]]:
-        """(island, cell, candidate id or None) of cells that changed since the last call."""
-        ids = self._archipelago.columns.ids
-        cells = self._archipelago.changed_cells()
-        return [(island, cell, None if ordinal is None else ids[ordinal]) for island, cell, ordinal in cells]
 
     def _write_best(self, tx: Transaction, improved: bool) -> tuple[int, float] | None:
         """Write the problem's new best, if there is one, and its settled dimensions; the new best."""
@@ -331,6 +322,15 @@ def sum_group(group: ScoredGroup, placements: Sequence[Placement], best: tuple[i
     """The sums of a group that was just placed. best: (candidate id, fitness) of the problem's best, if the group
     brought it"""
     answers, rollouts = group.all_answers(), [scored.rollout for scored in group.rollouts]
+    errors = Counter[str]()
+    for scored in group.rollouts:
+        if (lacking := scored.unanswered) is not None:
+            errors[REPLIES[lacking]] += 1
+        elif not scored.answers:
+            errors[FORMAT] += 1
+    for answer, placement in zip(answers, placements, strict=True):
+        if placement.new and answer.score.error:
+            errors[error_kind(answer.score.error)] += 1
     return GroupSums(
         given=len(answers),
         born=sum(place.new for place in placements),
@@ -340,20 +340,7 @@ def sum_group(group: ScoredGroup, placements: Sequence[Placement], best: tuple[i
         prompt_tokens=prompt_tokens(rollouts),
         cost=sum(rollout.usage.cost for rollout in rollouts if rollout.usage is not None),
         scored_seconds=sum(answer.seconds for answer in answers),
-        errors=_errors(group, placements),
+        errors=errors,
         best=None if best is None else best[0],
         best_fitness=None if best is None else best[1],
     )
-
-
-def _errors(group: ScoredGroup, placements: Sequence[Placement]) -> Counter[str]:
-    errors = Counter[str]()
-    for scored in group.rollouts:
-        if (lacking := scored.unanswered) is not None:
-            errors[REPLIES[lacking]] += 1
-        elif not scored.answers:
-            errors[FORMAT] += 1
-    for answer, placement in zip(group.all_answers(), placements, strict=True):
-        if placement.new and answer.score.error:
-            errors[error_kind(answer.score.error)] += 1
-    return errors

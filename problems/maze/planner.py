@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from problems.maze.board import Maze
 
-WAY_POINTS = (0, 1, 2)
+_WAY_POINTS = (0, 1, 2)
 """How many way-points a route may have, each number equally likely."""
-TRIES = 20
+_TRIES = 20
 
 
 class Planner:
@@ -30,9 +30,9 @@ class Planner:
 
     def route(self, rng: random.Random) -> list[int]:
         """The cells, S first and E last, of a random shortest path through 0 to 2 random way-points within the
-        budget. After TRIES choices of way-points that do not fit, the way is a direct one."""
-        for _ in range(TRIES):
-            points = rng.sample(self.cells, min(len(self.cells), rng.choice(WAY_POINTS)))
+        budget. After _TRIES choices of way-points that do not fit, the way is a direct one."""
+        for _ in range(_TRIES):
+            points = rng.sample(self.cells, min(len(self.cells), rng.choice(_WAY_POINTS)))
             path = self.through(self.maze.start, points, self.maze.budget, rng)
             if path is not None:
                 return path

@@ -35,7 +35,7 @@ SETS = {
     "large-train": (1000, "mazes of the kind of maze:large, to learn from", "own"),
 }
 """The size, a description and a source of each set."""
-INSTANCES = Path(__file__).parent / "instances.json.gz"
+_INSTANCES = Path(__file__).parent / "instances.json.gz"
 
 
 def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
@@ -80,8 +80,8 @@ def _rules_of(name: str) -> Rules:
 
 @cache
 def stored_instances() -> dict[str, list[list[float]]]:
-    """Each set's (seed, optimum) of every maze, as INSTANCES holds them."""
-    drawn: dict[str, list[list[float]]] = json.loads(gzip.decompress(INSTANCES.read_bytes()))
+    """Each set's (seed, optimum) of every maze, as _INSTANCES holds them."""
+    drawn: dict[str, list[list[float]]] = json.loads(gzip.decompress(_INSTANCES.read_bytes()))
     return drawn
 
 
@@ -91,5 +91,5 @@ def _problem(name: str, index: int) -> MazeProblem:
     draw = attempt_large if _rules_of(name) is ZONES else attempt_maze
     maze = draw(random.Random(int(seed)))
     if maze is None:
-        raise RuntimeError(f"{INSTANCES.name} does not fit the generator")
+        raise RuntimeError(f"{_INSTANCES.name} does not fit the generator")
     return MazeProblem(f"maze:{name}/{index}", maze, best)

@@ -317,7 +317,7 @@ def test_a_read_only_disk_can_be_read_and_is_named_by_what_writes(tmp_path, disk
         make_run(store, "run")
     folder = disk("4m")
     shutil.copy(tmp_path / "evo.db", folder)
-    disk.read_only()
+    disk.change("ro")
     address = f"sqlite:///{folder / 'evo.db'}"
     with Store.open(address, read_only=True) as store:
         assert [run.name for run in store.runs()] == ["run"]
@@ -338,7 +338,7 @@ def test_a_full_disk_takes_nothing_and_loses_nothing(disk):
                 stored += 1
     with Store.open(address, read_only=True) as store:
         assert len(store.runs()) == stored
-    disk.grow("4m")
+    disk.change("size=4m")
     with Store.open(address) as store:
         make_run(store, "more")
         assert len(store.runs()) == stored + 1

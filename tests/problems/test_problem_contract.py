@@ -10,7 +10,7 @@ import pytest
 from evo.testing import ProblemContract
 from problems import Problem, Score, ScorerFault, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem
-from problems.registry import shared_sandbox
+from problems.sandbox import shared_sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -134,7 +134,7 @@ def state(population: Population) -> dict:
             "order": [list(memory.islands[i].members) for i in islands],
             "cells": [population.cells(i) for i in islands],
             "migrants": [sorted(memory.islands[i].migrants) for i in islands],
-            "visits": [memory.islands[i]._visits for i in islands],
+            "visits": [memory.islands[i].visits for i in islands],
             "hall": sorted(memory.hall._all),
             "hall order": [list(bag) for bag in memory.hall._of_island],
             "ranges": (memory.space.low, memory.space.high),

@@ -150,7 +150,7 @@ def test_its_own_weights_show_what_is_shown_without_them(capsys):
         pages = []
         for more in ([], ["--weights", weights]):
             output(capsys, "report", name, "-o", "page.html", *more)
-            said = r" under [a-z0-9., ]+(?=<| ·)| --weights \S+|; fitness: [^<]+"
+            said = r" under [a-z0-9., ]+(?=<| ·)| --weights [^\s<]+|; fitness: [^<]+"
             lines = re.sub(said, "", Path("page.html").read_text()).splitlines()
             pages.append([line for line in lines if "eights" not in line])
         assert pages[1] == pages[0]
