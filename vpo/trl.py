@@ -61,8 +61,8 @@ class VPOTrainer(GRPOTrainer):
     """TRL's GRPOTrainer over chains of answers with reward vectors.
 
     score: (row, answer) -> the answer's reward vector (d,), one d for all answers of a row, higher is better, of any
-        sign; or a problems.contract.Score. An answer that is missing is worth
-        the least of its group, and at most 0. An exception stops the training
+        sign; or a problems.contract.Score. An answer that is missing is worth the least of its group, and at most 0. An
+        exception stops the training
     method: a row of vpo.advantage.METHODS, without those that need what a search held (vpo.advantage.ONLY_HERE)
     answers: m, the most answers a completion may hold; None = 3 for the methods of chains, else 1. The prompts must
         request them (vpo.chain.instructions has the words)

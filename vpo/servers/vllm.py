@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ from vpo.servers.client import (
 from vpo.servers.policy import ServedPolicy
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import GenerationConfig, PreTrainedModel
 
 _DTYPES = ("float32", "bfloat16", "float16")
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -420,7 +420,7 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
     check_vllm(address, settings)
     (name, url), options = split_model(address), address.own_options(VllmOptions)
     model = find_model(address)
-    text, temperature = load_text(model, options.context, address.plain)
+    text, generation, config = load_text(model, options.context, address.plain)
     if url:
         endpoint = make_endpoint("vllm", options.served or name, url, options)
         can = probe_server(endpoint, settings.temperature, settings.top_p, tokens=True)
@@ -442,47 +442,33 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
         can = Capabilities("vllm", True, options.logprobs == "auto", text.context + 1)
         seen = folder if options.lora_rank else None
         policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=seen, child=child)
-        policy.version = f"{address.plain}@{fingerprint(model, read_model_config(model))}"
-    policy.traits = replace(policy.traits, temperature=temperature)
+        policy.version = f"{address.plain}@{fingerprint(model, config)}"
+    policy.traits = replace(policy.traits, temperature=own_temperature(generation))
     return policy
 
 
-def read_model_config(model: str) -> Any:
-    """The config of a model. Raises BadAddress."""
-    from transformers import AutoConfig
-
-    with without_bars(), refuse_foreign(model):
-        return AutoConfig.from_pretrained(model)
-
-
-def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, float | None]:
-    """The text side of a model from its files, and the temperature that they recommend. Raises BadAddress.
+def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, GenerationConfig, Any]:
+    """The text side of a model from its files, what they recommend for sampling, and its config. Raises BadAddress.
 
     context: most tokens of prompt and answer, at most the model's
     """
-    from transformers import AutoTokenizer, GenerationConfig
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-    config = read_model_config(model)
-    with without_bars(), refuse_foreign(name):
-        tokenizer = AutoTokenizer.from_pretrained(model)
-        try:
-            generation = GenerationConfig.from_pretrained(model)
-        except OSError:  # a checkpoint need not have one
-            generation = GenerationConfig.from_model_config(config)
+    try:
+        with without_bars():
+            config = AutoConfig.from_pretrained(model)
+            tokenizer = AutoTokenizer.from_pretrained(model)
+            try:
+                generation = GenerationConfig.from_pretrained(model)
+            except OSError:  # a checkpoint need not have one
+                generation = GenerationConfig.from_model_config(config)
+    except Exception as error:  # a foreign checkpoint can make the library raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
     prompt_format = check_prompt_format(named_prompt_format(config), name)
     if grammar_of(prompt_format) is not None:
         raise BadAddress(f"policy {name!r} writes by a grammar, which vLLM does not apply: leave out vllm:")
     # one less than the server's: to tell the log-probability of a given last token it must draw one more
     most = min(context_of(config), context or _CONTEXT) - 1
     text = TokenText(tokenizer, prompt_format, end_tokens(generation, tokenizer), most)
-    return text, own_temperature(generation)
-
-
-@contextlib.contextmanager
-def refuse_foreign(name: str) -> Iterator[None]:
-    """A foreign checkpoint can make the library raise anything: BadAddress."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+    return text, generation, config
