@@ -30,7 +30,7 @@ The file runs in another process, each call in a separate fork. Who is at fault 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,23 +86,19 @@ def check_names(path: Path, known: Sequence[str]) -> None:
     """Raise BadAddress for a name at the top level of the file that looks like one of `known`, which is not there, and
     that nothing in the file reads: what a user needs for himself is read."""
     tree, read = _parse(path)
-    defined = dict(_defined(tree))
+    defined: dict[str, int] = {}  # the line of each name's last definition
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            defined[node.name] = node.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            defined |= {target.id: node.lineno for target in targets if isinstance(target, ast.Name)}
     left = [name for name in known if name not in defined]
     for name, line in defined.items():
         if name in read or name in known or name.startswith("_"):
             continue
         if hint := did_you_mean(name.lower(), left, most=1, like=NEAR):  # also for DIRECTIONS
             raise BadAddress(f"{path}:{line}: nothing reads {name}{hint}")
-
-
-def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """(name, line) of the functions and variables of the top level, of the last definition of a name."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.lineno
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from ((target.id, node.lineno) for target in targets if isinstance(target, ast.Name))
 
 
 def read_literals(path: Path, wanted: Iterable[str] = SCORER_OPTIONS) -> dict[str, Any]:

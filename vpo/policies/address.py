@@ -55,7 +55,7 @@ class PolicySettings(BaseModel):
     dtype: "float32", "bfloat16", "float16"; None is bfloat16 on a GPU and float32 on a CPU. In bfloat16 rounding
         depends on the shape of the batch, so what shares a rollout's batch can change it; in float32 it does not
     batch: prompts per call; None chooses by the model's size
-    threads: CPU threads of the model's arithmetic; None takes one for a small model, else torch's own choice
+    threads: CPU threads of the model's arithmetic; None takes one for a small model, else as many as are quickest
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

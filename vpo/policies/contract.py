@@ -137,6 +137,16 @@ class TrainablePolicy(Policy, Protocol):
         """(T,) nats for each rollout's tokens after its prompt, at the policy's temperature, by what samples."""
 
 
+class CallWatch(Protocol):
+    """Hears how far a call of `sample` is, on the event loop of whoever samples."""
+
+    def on_tokens(self, tokens: int) -> None:
+        """So many tokens are drawn; called from any thread."""
+
+    def on_group(self, prompt: int, rollouts: list[Rollout]) -> None:
+        """The prompt of this number has all its rollouts; called before `sample` returns, in any order."""
+
+
 @runtime_checkable
 class LocalPolicy(TrainablePolicy, Protocol):
     """A trainable policy whose model is in this process, so that a trainer can train it in place.
@@ -146,6 +156,11 @@ class LocalPolicy(TrainablePolicy, Protocol):
 
     model: PreTrainedModel
     stops: frozenset[int]
+
+    async def sample(
+        self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int, watch: CallWatch | None = None
+    ) -> list[list[Rollout]]:
+        """As Policy.sample. watch: hears of tokens, and of each prompt as soon as it is answered"""
 
 
 async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
