@@ -270,7 +270,14 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
             return
         if read_only and revision is None:
             raise NoRuns(f"{mask_url(url)}: the database holds no runs yet")
-        _check_known(url, revision)
+        if revision is not None and revision > REVISION:
+            why = f"is newer than this version of evo, which knows {REVISION}; upgrade evo"
+            raise DatabaseUnavailable(f"{mask_url(url)}: its schema {revision} {why}")
+        if revision is not None and revision < BASE:
+            why = (
+                "is too old for this version of evo; the evo of commit 4445a27f writes its runs to files (`evo export`)"
+            )
+            raise DatabaseUnavailable(f"{mask_url(url)}: its schema {revision} {why}")
         if read_only:
             raise DatabaseUnavailable(
                 f"{mask_url(url)}: it has the older schema {revision}, which reading does not change; bring it up to "
@@ -284,19 +291,6 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
         raise unavailable(url, error) from None
     except UnicodeDecodeError:  # the driver cannot decode its error message, which quotes the damaged schema
         raise DatabaseUnavailable(f"{mask_url(url)}: the file is damaged") from None
-
-
-def _check_known(url: URL, revision: str | None) -> None:
-    if revision is None or BASE <= revision <= REVISION:
-        return
-    if revision < BASE:
-        raise DatabaseUnavailable(
-            f"{mask_url(url)}: its schema {revision} is too old for this version of evo; the evo of commit 4445a27f "
-            "writes its runs to files (`evo export`)"
-        )
-    raise DatabaseUnavailable(
-        f"{mask_url(url)}: its schema {revision} is newer than this version of evo, which knows {REVISION}; upgrade evo"
-    )
 
 
 def _upgrade(url: URL, connection: Connection) -> None:

@@ -233,7 +233,7 @@ def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -
     query = select(PromptGroups.c.sequence, PromptGroups.c.island, PromptGroups.c.parent_id)
 
     def read(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredGroup]:
-        groups = {row.sequence: StoredGroup(*row) for row in rows}
+        groups = {row.sequence: StoredGroup(row.sequence, row.island, row.parent_id) for row in rows}
         _fill(connection, problem_id, groups)
         return list(groups.values())
 

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from evo.errors import BadInput
 from evo.tui.line import clean
-from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
+from islands.names import DEFAULT_DB, format_db_option, hide_in_argument
+from problems.redaction import redact
 from problems.weights import SPREAD, parse_weights
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ NOTED = ("best",)
 
 def read_command() -> str:
     """This process's command without its passwords, as a run stores it."""
-    return hide_password(shlex.join(["evo", *(hide_in_argument(argument) for argument in sys.argv[1:])]))
+    return redact(shlex.join(["evo", *(hide_in_argument(argument) for argument in sys.argv[1:])]))
 
 
 def format_arguments(name: str, db: str) -> str:

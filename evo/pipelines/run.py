@@ -35,13 +35,13 @@ from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
 from islands.engine import parse_url
 from islands.errors import DatabaseUnavailable, NoRuns, UnknownRun
-from islands.names import hide_password
 from islands.runs import group_count
 from islands.store import Store
 from islands.types import RunRecord
 from problems.address import user_path
 from problems.contract import BadAddress
 from problems.fingerprint import files_fingerprint, files_named_by, fingerprint_of
+from problems.redaction import redact
 from problems.registry import is_of_package
 from vpo.policies.address import PolicyAddress, parse_addresses
 from vpo.policies.checkpoint import find_base, fingerprint
@@ -101,7 +101,7 @@ class PipelineRun:
         self.interrupted = False
         self._process: CommandProcess | None = None
         self._on_line: Callable[[str], object] | None = None
-        self._named = hide_password(db or "")
+        self._named = redact(db or "")
         self._load()
 
     def _load(self) -> None:
