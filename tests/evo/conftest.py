@@ -22,7 +22,7 @@ from evo.report.page import build_page, render
 from evo.runs.resume import resume_run
 from evo.runs.start import Changes, start_run
 from evo.search import resources as shared
-from islands.blobs import pack
+from islands.blobs import compress
 from islands.comparisons import PlannedRun, label_runs, plan
 from islands.schema import Candidates, PromptTexts, Rollouts, Runs
 from islands.store import Store
@@ -260,7 +260,7 @@ def hostile(search_with, as_comparison, tmp_path):
             update(Rollouts).values(format_error=HOSTILE, text=long),
             update(Candidates).values(error=HOSTILE).where(Candidates.c.id == best - 1),
             update(Candidates).values(text=long, feedback=long).where(Candidates.c.id == best),
-            update(PromptTexts).values(base=None, texts=pack(json.dumps([long, long]).encode())),
+            update(PromptTexts).values(base=None, texts=compress(json.dumps([long, long]).encode())),
         ]
         with store.begin() as tx:
             for change in changes:
