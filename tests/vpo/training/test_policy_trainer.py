@@ -170,7 +170,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_are_touched(tmp_path
         assert trainer.step(groups).policy_version == "start+vpo.2"
 
 
-@pytest.mark.parametrize("rank", [0, 4])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 4])
 def test_a_state_goes_on_exactly(rank: int) -> None:
     start = tiny_model()
     settings = {"kl": 0.01, "truncate": 2.0, "schedule": "cosine", "warm_up": 1, "steps": 4, "weight_decay": 0.1}
