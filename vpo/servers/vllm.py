@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ from vpo.servers.client import (
 from vpo.servers.policy import ServedPolicy
 
 if TYPE_CHECKING:
-    from transformers import GenerationConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 _DTYPES = ("float32", "bfloat16", "float16")
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -382,16 +382,24 @@ def _free_port() -> int:
         return port
 
 
-def find_model(address: PolicyAddress) -> str:
-    """The hub id or directory of ID, of an adapter's base at a server that has merged it. Raises BadAddress."""
-    name, url = split_model(address)
-    source = parse_address(name)
+def find_model(address: PolicyAddress) -> tuple[str, list[str]]:
+    """The hub id or directory of ID, and the directories of the adapters over it. Raises BadAddress."""
+    source = parse_address(split_model(address)[0])
     if not source.has_weights:
         raise BadAddress(f"policy {address.plain!r} is not an address: vllm:ID, with a hub id or a directory")
-    model, adapters = find_base(source)
-    if adapters and not url:
-        raise BadAddress(f"policy {address.plain!r} is an adapter; name the whole checkpoint that a training writes")
-    return model
+    return find_base(source)
+
+
+def merge_adapters(name: str, dtype: str | None, folder: Path) -> str:
+    """The checkpoint in a folder of the model with its adapters merged."""
+    from vpo.policies.registry import policy_at
+
+    policy = policy_at(name, device="cpu", dtype=_dtype(dtype))
+    assert isinstance(policy, LocalPolicy)
+    with without_bars():
+        policy.model.save_pretrained(folder)
+        policy.tokenizer.save_pretrained(folder)
+    return str(folder)
 
 
 def _dtype(named: str | None) -> str:
@@ -401,7 +409,7 @@ def _dtype(named: str | None) -> str:
 def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
     """What can be told before the server begins. Raises BadAddress if there is no such model."""
     _, url = split_model(address)
-    options, model = address.own_options(VllmOptions), find_model(address)
+    options, (model, _) = address.own_options(VllmOptions), find_model(address)
     if settings.dtype is not None and settings.dtype not in _DTYPES:
         raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
     if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
@@ -419,18 +427,22 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
     where the server that is started ends or runs out of memory as it loads."""
     check_vllm(address, settings)
     (name, url), options = split_model(address), address.own_options(VllmOptions)
-    model = find_model(address)
-    text, generation, config = load_text(model, options.context, address.plain)
+    model, adapters = find_model(address)
     if url:
+        text, temperature = load_text(model, options.context, address.plain)
         endpoint = make_endpoint("vllm", options.served or name, url, options)
         can = probe_server(endpoint, settings.temperature, settings.top_p, tokens=True)
         text.context = min(text.context, (can.context or text.context + 1) - 1)
         folder = None if options.adapters is None else user_path(options.adapters).absolute()
         policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=folder)
     else:
+        prints = [fingerprint(model, read_model_config(model)), *map(fingerprint, adapters)]
         folder = Path(temp_dirs.make("vllm"))
-        options = options.model_copy(update={"context": text.context + 1})
         try:
+            if adapters:
+                model = merge_adapters(name, settings.dtype, folder / "merged")
+            text, temperature = load_text(model, options.context, address.plain)
+            options = options.model_copy(update={"context": text.context + 1})
             child = VllmServer(model, options, settings, folder)
             child.wait()
         except BaseException as error:
@@ -442,33 +454,47 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
         can = Capabilities("vllm", True, options.logprobs == "auto", text.context + 1)
         seen = folder if options.lora_rank else None
         policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=seen, child=child)
-        policy.version = f"{address.plain}@{fingerprint(model, config)}"
-    policy.traits = replace(policy.traits, temperature=own_temperature(generation))
+        policy.version = f"{address.plain}@{'+'.join(prints)}"
+    policy.traits = replace(policy.traits, temperature=temperature)
     return policy
 
 
-def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, GenerationConfig, Any]:
-    """The text side of a model from its files, what they recommend for sampling, and its config. Raises BadAddress.
+def read_model_config(model: str) -> Any:
+    """The config of a model. Raises BadAddress."""
+    from transformers import AutoConfig
+
+    with without_bars(), refuse_foreign(model):
+        return AutoConfig.from_pretrained(model)
+
+
+def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, float | None]:
+    """The text side of a model from its files, and the temperature that they recommend. Raises BadAddress.
 
     context: most tokens of prompt and answer, at most the model's
     """
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+    from transformers import AutoTokenizer, GenerationConfig
 
-    try:
-        with without_bars():
-            config = AutoConfig.from_pretrained(model)
-            tokenizer = AutoTokenizer.from_pretrained(model)
-            try:
-                generation = GenerationConfig.from_pretrained(model)
-            except OSError:  # a checkpoint need not have one
-                generation = GenerationConfig.from_model_config(config)
-    except Exception as error:  # a foreign checkpoint can make the library raise anything
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+    config = read_model_config(model)
+    with without_bars(), refuse_foreign(name):
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        try:
+            generation = GenerationConfig.from_pretrained(model)
+        except OSError:  # a checkpoint need not have one
+            generation = GenerationConfig.from_model_config(config)
     prompt_format = check_prompt_format(named_prompt_format(config), name)
     if grammar_of(prompt_format) is not None:
         raise BadAddress(f"policy {name!r} writes by a grammar, which vLLM does not apply: leave out vllm:")
     # one less than the server's: to tell the log-probability of a given last token it must draw one more
     most = min(context_of(config), context or _CONTEXT) - 1
     text = TokenText(tokenizer, prompt_format, end_tokens(generation, tokenizer), most)
-    return text, generation, config
+    return text, own_temperature(generation)
+
+
+@contextlib.contextmanager
+def refuse_foreign(name: str) -> Iterator[None]:
+    """A foreign checkpoint can make the library raise anything: BadAddress."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
