@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from _thread import allocate_lock  # threading would renew its own state in every fork
+from _thread import allocate_lock  # without threading, which renews its state in every fork
 from collections.abc import Callable, Sequence
 from os import _exit
 from typing import Any

@@ -161,7 +161,7 @@ def main_program(task: dict[str, Any], results: int) -> None:
     sys.argv = ["main.py"]
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
-    import threading  # here, as in a fork that has loaded it, it renews its state
+    import threading  # not above: every fork of a scorer's worker would renew the state of this module
 
     def run() -> str:
         try:
