@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Select, func, literal, select
 
-from islands.groups import COLUMNS, from_row, read_prompts, read_summaries, summaries, with_groups
+from islands.groups import COLUMNS, from_row, read_prompts, read_summaries, read_texts, summaries, with_groups
 from islands.runs import Archives, read_archives
 from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, Rollouts
 from islands.store import Store, problem_record
@@ -112,7 +112,7 @@ class Origin:
 def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
     """Candidate id -> where it was given first; a seed answer has no origin."""
     query = (
-        select(Candidates.c.id, Candidates.c.group_id, Rollouts.c.text, AnswerLinks.c.position)
+        select(Candidates.c.id, Candidates.c.group_id, Rollouts.c.id, Rollouts.c.text, AnswerLinks.c.position)
         .join(Rollouts, Rollouts.c.group_id == Candidates.c.group_id)
         .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
         .where(Candidates.c.id.in_(candidates), AnswerLinks.c.candidate_id == Candidates.c.id)
@@ -122,10 +122,11 @@ def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
     with store.read() as connection:
         rows = connection.execute(query).all()
         prompts = read_prompts(connection, list({row.group_id for row in rows}))
-    for id, group, text, place in rows:
+        texts = read_texts(connection, {rollout: text for _, _, rollout, text, _ in rows})
+    for id, group, rollout, _, place in rows:
         if id not in first:
             system, user = prompts[group]
-            first[id] = Origin(system, user, text, int(place))
+            first[id] = Origin(system, user, texts[rollout], int(place))
     return first
 
 

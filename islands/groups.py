@@ -5,14 +5,27 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Row, Select, bindparam, func, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    select,
+    tuple_,
+)
 
-from islands.blobs import ids_of, unpack, unpack_floats
+from islands.blobs import base_of_ids, ids_of, unfold, unpack, unpack_floats
 from islands.schema import (
     AnswerLinks,
     Candidates,
@@ -157,11 +170,25 @@ def _size(candidate: Candidate) -> int:
     return 600 + len(candidate.text) + len(candidate.feedback)  # 600: the record itself, its tuples and its number
 
 
+class StoredCandidate(NamedTuple):
+    """The numbers of one candidate. features: a JSON object"""
+
+    id: int
+    identity: bytes
+    fitness: float
+    generation: int
+    valid: bool
+    sequence: int
+    features: str
+    rewards: list[float]
+    measures: list[float]
+
+
 @dataclass
 class StoredGroup:
     """One group as far as the population is concerned.
 
-    answers: candidate ids in the order of rollouts and places; born: those that this group brought -> their rows
+    answers: candidate ids in the order of rollouts and places; born: those that this group brought, by id
     moves: None if no migration followed
     """
 
@@ -169,31 +196,36 @@ class StoredGroup:
     island: int
     parent: int | None
     answers: list[int] = field(default_factory=list)
-    born: dict[int, Row[Any]] = field(default_factory=dict)
+    born: dict[int, StoredCandidate] = field(default_factory=dict)
     moves: list[tuple[int, int, int]] | None = None  # (source, target, candidate id)
 
 
-_BORN = (
+_NUMBERS = (
     Candidates.c.id,
     Candidates.c.identity,
     Candidates.c.fitness,
-    Candidates.c.rewards,
-    Candidates.c.measures,
     Candidates.c.generation,
-    Candidates.c.error,
+    Candidates.c.error.is_(None),
     Candidates.c.sequence,
-    Candidates.c.features,
+    cast(Candidates.c.features, Text),
+    cast(Candidates.c.rewards, Text),
+    cast(Candidates.c.measures, Text),
 )
 
 
-def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
-    """The rows of candidates that no group brought."""
-    query = (
-        select(*_BORN)
-        .where(Candidates.c.problem_id == problem_id, Candidates.c.sequence == -1)
-        .order_by(Candidates.c.id)
-    )
-    return list(store.rows(query))
+def seeds(store: Store, problem_id: int) -> list[StoredCandidate]:
+    """The candidates that no group brought."""
+    with store.read() as connection:
+        return _read_numbers(connection, problem_id, -1, -1)
+
+
+def _read_numbers(connection: Connection, problem_id: int, first: int, last: int) -> list[StoredCandidate]:
+    """The candidates of these sequences, in the order of storing."""
+    query = select(*_NUMBERS).where(Candidates.c.problem_id == problem_id, Candidates.c.sequence.between(first, last))
+    rows = connection.execute(query.order_by(Candidates.c.id)).all()
+    # one text to decode, not two a candidate: that is most of the time which reading them takes
+    numbers = json.loads(f"[{','.join([f'[{rewards},{measures}]' for *_, rewards, measures in rows])}]")
+    return [StoredCandidate(*row[:7], *vectors) for row, vectors in zip(rows, numbers, strict=True)]
 
 
 def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -> Iterator[StoredGroup]:
@@ -228,20 +260,20 @@ def read_pages(
 
 def _fill(connection: Connection, problem_id: int, groups: dict[int, StoredGroup]) -> None:
     first, last = min(groups), max(groups)
+    for candidate in _read_numbers(connection, problem_id, first, last):
+        groups[candidate.sequence].born[candidate.id] = candidate
     answers = (
         select(PromptGroups.c.sequence, AnswerLinks.c.candidate_id)
         .join(Rollouts, Rollouts.c.group_id == PromptGroups.c.id)
         .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
         .where(PromptGroups.c.problem_id == problem_id, PromptGroups.c.sequence.between(first, last))
+        .where(PromptGroups.c.repeats > 0)  # the answers of the others are what they brought, in that order
         .order_by(PromptGroups.c.sequence, Rollouts.c.position, AnswerLinks.c.position)
     )
-    for sequence, candidate in connection.execute(answers):
-        groups[sequence].answers.append(candidate)
-    born: Select[Any] = select(*_BORN).where(
-        Candidates.c.problem_id == problem_id, Candidates.c.sequence.between(first, last)
-    )
-    for row in connection.execute(born.order_by(Candidates.c.id)):
-        groups[row.sequence].born[row.id] = row
+    for sequence, candidate_id in connection.execute(answers):
+        groups[sequence].answers.append(candidate_id)
+    for group in groups.values():
+        group.answers = group.answers or list(group.born)
     moves = (
         select(Migrations.c.sequence, Migrations.c.source, Migrations.c.target, Migrations.c.candidate_id)
         .where(Migrations.c.problem_id == problem_id, Migrations.c.sequence.between(first, last))
@@ -307,6 +339,20 @@ def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]
     return {id: of[id] if row.base is None else unpack(row.blob, of[row.base]) for id, row in packed.items()}
 
 
+def read_texts(connection: Connection, rollouts: Mapping[int, str]) -> dict[int, str]:
+    """Rollout id -> its whole text. rollouts: the column `text` by id"""
+    links = (
+        select(AnswerLinks.c.rollout_id, Candidates.c.text)
+        .join(Candidates, Candidates.c.id == AnswerLinks.c.candidate_id)
+        .where(AnswerLinks.c.rollout_id.in_(rollouts))
+        .order_by(AnswerLinks.c.rollout_id, AnswerLinks.c.position)
+    )
+    answers: dict[int, list[str]] = {}
+    for rollout, text in connection.execute(links):
+        answers.setdefault(rollout, []).append(text)
+    return {id: unfold(text, answers.get(id, [])) for id, text in rollouts.items()}
+
+
 def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
     """Rollouts with their answers, by group id."""
     ids = [row.id for row in groups]
@@ -326,10 +372,11 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
     found: dict[int, list[ScoredRollout]] = {}
     samples = select(*Rollouts.c).where(Rollouts.c.group_id.in_(ids)).order_by(Rollouts.c.group_id, Rollouts.c.position)
     for row in connection.execute(samples):
-        record = Rollout(
-            row.text, ids_of(unpack(row.token_ids)), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
-        )
-        scored = ScoredRollout(record, tuple(answers.get(row.id, ())), row.format_error)
+        given, prompt = answers.get(row.id, []), prompts[row.group_id]
+        text = unfold(row.text, [answer.text for answer in given])
+        token_ids = ids_of(unpack(row.token_ids, base_of_ids(prompt)))
+        record = Rollout(text, token_ids, unpack_floats(row.logprobs), prompt, row.finish)
+        scored = ScoredRollout(record, tuple(given), row.format_error)
         found.setdefault(row.group_id, []).append(scored)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,10 +11,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, update
+from sqlalchemy import URL, Connection, Engine, Row, Select, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
-from islands.engine import database_file, ensure_schema, mask_url, open_engines, parse_url, unavailable
+from islands.engine import (
+    PreparedStatement,
+    database_file,
+    ensure_schema,
+    mask_url,
+    open_engines,
+    parse_url,
+    unavailable,
+)
 from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
 from islands.names import check_name, readable_name
@@ -23,6 +32,10 @@ from problems.address import did_you_mean
 from problems.contract import Problem, Score
 from problems.objectives import Objective, seeded_objectives
 from problems.redaction import redact
+
+_CONFIRM = PreparedStatement(
+    update(Runs).where(Runs.c.id == bindparam("of_run"), Runs.c.owner == bindparam("of_owner")).returning(Runs.c.id)
+)
 
 
 @dataclass(eq=False)
@@ -151,7 +164,9 @@ class Store:
             except BaseException as error:
                 for callback in tx.rolled_back if tx else ():
                     callback()
-                if isinstance(error, OperationalError | InterfaceError):  # gone, locked, full
+                if isinstance(
+                    error, OperationalError | InterfaceError | sqlite3.OperationalError
+                ):  # gone, locked, full
                     raise unavailable(self.url, error) from error
                 raise
             finally:
@@ -304,8 +319,8 @@ class Store:
 
     def _confirm(self, lease: Lease, connection: Connection) -> None:
         """Raise RunBusy if another writer has taken over."""
-        mine = update(Runs).where(Runs.c.id == lease.run_id, Runs.c.owner == lease.owner).values(updated=time.time())
-        if connection.execute(mine).rowcount != 1:
+        mine = {"of_run": lease.run_id, "of_owner": lease.owner, "updated": time.time()}
+        if not _CONFIRM.run(connection, [mine]):
             row = connection.execute(select(Runs.c.name, Runs.c.owner).where(Runs.c.id == lease.run_id)).first()
             raise taken(None if row is None else row.name, lease.run_id, None if row is None else row.owner)
 

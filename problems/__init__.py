@@ -16,7 +16,6 @@ from problems.entry_points import lazy_exports
 if TYPE_CHECKING:
     from problems.apart import AnswerError as AnswerError
     from problems.registry import describe_sets as describe_sets
-    from problems.registry import register as register
     from problems.registry import resolve as resolve
     from problems.registry import set_sandbox_mode as set_sandbox_mode
     from problems.scoring import Scorer as Scorer
@@ -25,6 +24,6 @@ else:
         __name__,
         contract="BadAddress Problem Score ScorerFault",
         apart="AnswerError",
-        registry="describe_sets register resolve set_sandbox_mode",
+        registry="describe_sets resolve set_sandbox_mode",
         scoring="Scorer",
     )

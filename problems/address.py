@@ -41,17 +41,14 @@ NUMBER, NAMES = "[0-9]{1,9}", "[^?/]+"
 
 
 def shorten_names(addresses: Sequence[str]) -> list[str]:
-    """Names to show for the addresses of a run's problems: a file or directory is called by its base name. Those that
-    would have the same name keep their paths."""
-    names = []
-    for address in addresses:
-        if (matched := _ABSOLUTE.match(address)) is None:
-            names.append(address)
-            continue
-        # programs:/a/b/tasks.jsonl/3 -> programs:tasks.jsonl/3; /a/b/scorer.py -> scorer.py
-        kind, parts = matched[1] or "", matched[2].split("/")
-        of_files = (i for i, part in enumerate(parts) if kind and _FILE.fullmatch(part))
-        names.append(kind + "/".join(parts[next(of_files, len(parts) - 1) :]))
+    """Names to show for the addresses of a run's problems: a file or directory is called by its base name, as in
+    `programs:tasks.jsonl/3` and `scorer.py`. Those that would have the same name keep their paths."""
+    names = list(addresses)
+    for place, matched in enumerate(map(_ABSOLUTE.match, addresses)):
+        if matched is not None:
+            kind, parts = matched[1] or "", matched[2].split("/")
+            of_files = (i for i, part in enumerate(parts) if kind and _FILE.fullmatch(part))
+            names[place] = kind + "/".join(parts[next(of_files, len(parts) - 1) :])
     counts = Counter(names)
     return [name if counts[name] == 1 else address for name, address in zip(names, addresses, strict=True)]
 
@@ -209,14 +206,13 @@ def _filter_evaluation(place: str, filters: Iterable[tuple[str, str]]) -> list[s
 
 def grouped(addresses: Iterable[str]) -> Iterator[str]:
     """The addresses, in order, neighbours of one file as one."""
-    for _, group in groupby(addresses, key=_stem):
+
+    def stem(line: str) -> str:
+        """The part that neighbours which are read at once have in common; of every other line the line."""
+        common, slash, last = line.rpartition("/")
+        several = slash and line.startswith(_READ_AT_ONCE) and not set(last) & set("-?,.")
+        return common if several and not user_path(line.partition(":")[2]).exists() else line
+
+    for _, group in groupby(addresses, key=stem):
         first, *others = dict.fromkeys(group)
         yield ",".join([first, *(other.rpartition("/")[2] for other in others)]) if others else first
-
-
-def _stem(line: str) -> str:
-    """The part that neighbours which are read at once have in common; of every other line the line."""
-    stem, slash, last = line.rpartition("/")
-    several = slash and line.startswith(_READ_AT_ONCE) and not set(last) & set("-?,.")
-    several = several and not user_path(line.partition(":")[2]).exists()
-    return stem if several else line

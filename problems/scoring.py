@@ -60,6 +60,8 @@ class Scorer:
             raise RuntimeError("the scorer is closed")
         if problem.inline:
             return [self._counted(self._judge(problem, answer)) for answer in answers]
+        if len(answers) == 1:
+            return [await self._one(problem, answers[0])]
         tasks = [asyncio.ensure_future(self._one(problem, answer)) for answer in answers]
         try:
             return list(await asyncio.gather(*tasks))

@@ -65,12 +65,11 @@ def print_outcome(
 def describe_metrics(metrics: Mapping[str, Any]) -> str:
     """Throughput and what went wrong, in one line. metrics: as SearchStatus.metrics gives them"""
     repeats = metrics["repeats"]
-    parts = [
-        f"{rate(metrics['answers_per_second'])} answers/s",
-        f"{rate(metrics['tokens_per_second'])} tokens/s",
-        f"waiting for the model {metrics['policy_busy']:.0%} of the time",
-        f"{repeats:,} repeat{'s' * (repeats != 1)}",
-    ]
+    parts = [f"{rate(metrics['answers_per_second'])} answers/s"]
+    if metrics["policy_busy"] is not None:
+        parts.append(f"{rate(metrics['tokens_per_second'])} tokens/s")
+        parts.append(f"waiting for the model {metrics['policy_busy']:.0%} of the time")
+    parts.append(f"{repeats:,} repeat{'s' * (repeats != 1)}")
     if metrics["training_seconds"]:
         training, syncing = metrics["training_seconds"], metrics["syncing_seconds"]
         seconds = max(metrics["seconds"], 1e-9)

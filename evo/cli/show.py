@@ -66,7 +66,7 @@ _FAILED_SHOWN = 10
 
 @click.command("show")
 @click.argument("name", metavar="RUN")
-@click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
+@click.argument("candidate_id", metavar="[ID]", required=False)
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @click.option("--details", is_flag=True, help="Print also every difference of two arms, for a comparison.")
@@ -74,7 +74,7 @@ _FAILED_SHOWN = 10
 @json_option
 def show_command(
     name: str,
-    candidate_id: int | None,
+    candidate_id: str | None,
     db: str,
     against: str | None,
     details: bool,
@@ -89,7 +89,10 @@ def show_command(
     with open_runs(db, [name], weights) as store:
         runs = runs_named(store, name)
         if candidate_id is not None:
-            _show_candidate(store, name, candidate_id, as_json)
+            if not candidate_id.isdecimal():
+                hint = f"evo show {name} lists them; two runs are shown one after the other"
+                raise BadInput(f"{candidate_id!r} is no number of a candidate: {hint}")
+            _show_candidate(store, name, int(candidate_id), as_json)
         elif runs[0].comparison == name:
             _show_comparison(Progress.open(store, name, against, spread=weights == SPREAD), as_json, details)
         else:

@@ -93,6 +93,8 @@ class SearchStatus(Totals):
 
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now; reply: the newest one
+    drawing: tokens of iterations in flight, which count in the rate only
+    asks_models: whether a policy is more than random edits, so that its tokens and waiting for it mean something
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
@@ -105,6 +107,8 @@ class SearchStatus(Totals):
     estimated: int = 0
     unanswered: int = 0
     reply: str = ""
+    drawing: int = 0
+    asks_models: bool = True
     commit_seconds: float = 0.0
     training_seconds: float = 0.0
     syncing_seconds: float = 0.0
@@ -140,8 +144,8 @@ class SearchStatus(Totals):
             "active": self.active.stored(),
             "seconds": round(seconds, 3),
             "answers_per_second": round(self.answers / seconds, 2),
-            "tokens_per_second": round(self.tokens / seconds, 1),
-            "policy_busy": round(min(1.0, sampling / seconds), 4),
+            "tokens_per_second": round((self.tokens + self.drawing) / seconds, 1) if self.asks_models else None,
+            "policy_busy": round(min(1.0, sampling / seconds), 4) if self.asks_models else None,
             "sampling_seconds": round(sampling, 3),
             "scoring_queue": scoring_queue,
             **{name: round(vars(self)[name], 3) for name in _TIMES},
@@ -212,9 +216,14 @@ LACKING = {
 """Why replies hold no answer, in words, and what to do about it."""
 
 
+def is_scripted(policy: Policy) -> bool:
+    """Whether it answers without a model."""
+    return policy.version.startswith("scripted:")
+
+
 def remedy_of_repeats(policy: Policy) -> str:
     """What to do about answers that the search had before; "" for rules of a token language, which repeat by design."""
-    if policy.version.startswith("scripted:"):
+    if is_scripted(policy):
         edits = "random edits need a seed_answer with numbers or a program to change; write one, or name a model"
         return edits if policy.prompt_format == CHAT else ""
     return "raise its temperature (POLICY?temperature=1.2), or name another policy"

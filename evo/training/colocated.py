@@ -75,7 +75,7 @@ class CoLocated(Learner):
         self._probe: tuple[list[Rollout], float] | None = None
 
     def attach(self, sampler: Sampler) -> None:
-        self._sampler = sampler
+        self._sampler, sampler.whole_calls = sampler, True
         self.learn(())  # a kill may have happened after the groups of a step and before the step
 
     def learn(self, groups: Sequence[ScoredGroup]) -> None:

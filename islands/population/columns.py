@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -39,8 +39,8 @@ class Columns:
         id: int,
         identity: bytes,
         fitness: float,
-        rewards: tuple[float, ...],
-        measures: tuple[float, ...],
+        rewards: Sequence[float],
+        measures: Sequence[float],
         generation: int,
         valid: bool,
     ) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from operator import ge
 
 import numpy as np
 import numpy.typing as npt
@@ -194,12 +195,18 @@ class IslandFront:
         self.members: list[int] = []
         self._columns = columns
         self._rewards = np.zeros((0, columns.objectives))
+        self._above: tuple[float, ...] | None = None  # what was last found to dominate an offer: it does so often
         self._pool: tuple[int, list[int]] = (0, [])  # most members, and they
 
     def offer(self, ordinal: int) -> None:
         """A valid candidate arrives. O(front x objectives)."""
-        vector = np.array(self._columns.rewards(ordinal))
-        if (self._rewards >= vector).all(axis=1).any():
+        rewards = self._columns.rewards(ordinal)
+        if self._above is not None and all(map(ge, self._above, rewards)):
+            return
+        vector = np.array(rewards)
+        above = (self._rewards >= vector).all(axis=1)
+        if above.any():
+            self._above = tuple(self._rewards[above.argmax()].tolist())
             return
         kept = np.asarray(~(self._rewards <= vector).all(axis=1))
         self.members = [member for member, stays in zip(self.members, kept, strict=True) if stays] + [ordinal]

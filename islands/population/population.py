@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from islands.groups import CandidateReader, seeds, stored_groups
+from islands.groups import CandidateReader, StoredCandidate, seeds, stored_groups
 from islands.population import selection
 from islands.population.archipelago import Archipelago
 from islands.population.config import PopulationConfig
 from islands.population.island import cell_name
 from islands.store import Store, Transaction
 from islands.types import (
-    AT_TARGET,
     FORMAT,
-    NO_PARENT,
     NOTHING_SHOWN,
-    QUARTERS,
     REPLIES,
     Candidate,
     GroupSums,
@@ -29,7 +27,6 @@ from islands.types import (
 )
 from islands.writer import GroupWriter
 from problems.contract import Score, ScorerFault
-from problems.identity import share_kept
 from problems.objectives import Reward
 from problems.scoring import error_kind
 from problems.types import ScoredAnswer, ScoredGroup, prompt_tokens
@@ -96,9 +93,8 @@ class Population:
         for id, is_best in zip(stored, improved, strict=True):
             placements.append(Placement(id, is_best, id in born))
             born.discard(id)
-        parent = None if group.parent is None else self.candidate(group.parent)
         rise = self._write_best(tx, any(improved))
-        self.sums = sum_group(self.problem, group, parent, placements, rise)
+        self.sums = sum_group(group, placements, rise)
         self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
         return placements
 
@@ -143,34 +139,35 @@ class Population:
         self._require_current()
         references: list[int] = []
         if not self._seeds:
-            for row in seeds(self._store, self.problem.id):
+            for seed in seeds(self._store, self.problem.id):
                 self._seeds += 1
-                self._replay(row, references)
-                self._archipelago.seed(row.id)
+                self._replay(seed, references)
+                self._archipelago.seed(seed.id)
         for group in stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
-            for row in group.born.values():
-                self._replay(row, references)
+            for candidate in group.born.values():
+                self._replay(candidate, references)
             self.sequence = group.sequence
             best = self._archipelago.best
             self._archipelago.add_group(group.island, group.parent, group.answers, set(group.born))
             self._count_plateau(best)
             if group.moves is not None:
                 self._archipelago.migrate(group.moves)
-        if references:
-            for candidate in self._reader.fetch(references):
-                self._archipelago.space.add_reference(candidate.text)
+        for reference in self._reader.fetch(references):
+            self._archipelago.space.add_reference(reference.text)
         if self.sequence >= 0:  # those of seeds are stored with the first group
             self._archipelago.changed_cells()
 
-    def _replay(self, row: Any, references: list[int]) -> None:
-        valid = row.error is None
-        if valid:
-            self._archipelago.settle(tuple(row.features))
-            if len(references) < self._archipelago.space.references_missing:
-                references.append(row.id)
+    def _replay(self, stored: StoredCandidate, references: list[int]) -> None:
+        space = self._archipelago.space
+        if stored.valid:
+            if space.dimensions is None:
+                self._archipelago.settle(tuple(json.loads(stored.features)))
+            if len(references) < space.references_missing:
+                references.append(stored.id)
         self._archipelago.columns.append(
-            row.id, bytes(row.identity), row.fitness, tuple(row.rewards), tuple(row.measures), row.generation, valid
-        )
+            stored.id, bytes(stored.identity), stored.fitness, stored.rewards, stored.measures, stored.generation,
+            stored.valid,
+        )  # fmt: skip
 
     def _count_plateau(self, best: int | None) -> None:
         """Count a group. best: the best candidate before it"""
@@ -330,45 +327,10 @@ class Population:
 # -- what a group brought, summed up as it is stored ------------------------------------------------------------------
 
 
-_TOLERANCE = 1e-9
-"""Sums of the same parts in another order differ by less."""
-
-
-def fitness_bin(parent: Score | Candidate | None, target: float | None) -> int:
-    """NO_PARENT; AT_TARGET, which cannot be improved; or a quarter, 0 to QUARTERS - 1, of the way from 0, what a failed
-    answer has, to the target, to 1 if there is none above 0. Values outside are in the outermost quarters."""
-    if parent is None:
-        return NO_PARENT
-    if target is not None and parent.error is None and parent.fitness >= target:
-        return AT_TARGET
-    whole = target if target is not None and target > 0 else 1.0
-    return next((i for i in range(QUARTERS - 1) if parent.fitness < (i + 1) / QUARTERS * whole), QUARTERS - 1)
-
-
-def is_better(answer: Score, parent: Score | Candidate) -> bool:
-    """Whether it is valid, and the parent is not or is less fit."""
-    return answer.error is None and (parent.error is not None or answer.fitness > parent.fitness + _TOLERANCE)
-
-
-def sum_group(
-    problem: ProblemRecord,
-    group: ScoredGroup,
-    parent: Candidate | None,
-    placements: Sequence[Placement],
-    best: tuple[int, float] | None,
-) -> GroupSums:
-    """The sums of a group that was just placed.
-
-    parent: the one its prompt showed
-    best: (candidate id, fitness) of the problem's best, if the group brought it
-    """
+def sum_group(group: ScoredGroup, placements: Sequence[Placement], best: tuple[int, float] | None) -> GroupSums:
+    """The sums of a group that was just placed. best: (candidate id, fitness) of the problem's best, if the group
+    brought it"""
     answers, rollouts = group.all_answers(), [scored.rollout for scored in group.rollouts]
-    shown = {group.parent, *group.inspirations}
-    better, shares = 0, list[float]()
-    if parent is not None:
-        better = sum(is_better(answer.score, parent) for answer in answers)
-        compared = [share_kept(parent.text, answer.text, problem.answer_format) for answer in answers]
-        shares = [share for share in compared if share is not None]
     return GroupSums(
         given=len(answers),
         born=sum(place.new for place in placements),
@@ -381,11 +343,6 @@ def sum_group(
         errors=_errors(group, placements),
         best=None if best is None else best[0],
         best_fitness=None if best is None else best[1],
-        parent_bin=fitness_bin(parent, problem.target),
-        better=better,
-        copies=sum(place.candidate in shown for place in placements),
-        compared=len(shares),
-        kept=sum(shares),
     )
 
 

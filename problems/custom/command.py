@@ -194,8 +194,8 @@ class CommandProblem(FilesProblem):
         files = files_named_by([self.path, *(self.folder / name for name in self.originals)], self.folder)
         return files_fingerprint(self.folder, files | files_at(self._readable))
 
-    def _question(self, answer: str) -> Any:
-        return self._split(answer)
+    def _value(self, function: str, answer: str) -> Any:
+        return super()._value(function, self._split(answer))
 
     def _learn(self) -> None:
         super()._learn()

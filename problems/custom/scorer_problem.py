@@ -159,10 +159,6 @@ class ScorerProblem(Problem):
         """Why an answer is not even tried; "" if it is."""
         return ""
 
-    def _question(self, answer: str) -> Any:
-        """The message to the scorer's process about an answer."""
-        return answer
-
     def _measured(self, function: str, answer: str) -> Score:
         try:
             return self._score_of(self._value(function, answer))
@@ -278,9 +274,9 @@ class ScorerProblem(Problem):
 
     # -- its process -----------------------------------------------------------------------------------------------
 
-    def _value(self, function: str, answer: str) -> Any:
+    def _value(self, function: str, answer: Any) -> Any:
         """What `score` or `held_out` returned. Raises Failed, ScorerFault."""
-        reply = self._call(function, self._question(answer))
+        reply = self._call(function, answer)
         if "answer_error" in reply:
             raise Failed(str(reply["answer_error"]))
         self._raise_fault(reply)
@@ -299,23 +295,20 @@ class ScorerProblem(Problem):
         """Call a function of the shim in front of the scorer, with a sandbox for its `evo.call`. Thread-safe. Raises
         ScorerFault if the scorer cannot be loaded."""
         seconds = timeout or self.timeout or TIMEOUT
-        sandbox, evaluator = self._evaluator()
+        with self._lock:
+            sandbox = self._sandbox()
+            if self._opened is None or self._opened[0] is not sandbox:
+                try:
+                    self._opened = sandbox, sandbox.evaluator(self._spec, self._limits)
+                except SandboxFault as error:
+                    raise ScorerFault(f"{self.where} cannot be loaded: {error}") from error
+            evaluator = self._opened[1]
         with AnswerCalls(sandbox, seconds) as calls:
             outcome = evaluator.call(function, *arguments, timeout=seconds, host_call=calls)
         if self._spec.isolated and sandbox.mode != "none":
             return outcome
         # it has the environment of this process, and its texts are stored and shown to models
         return replace(outcome, value=redact_strings(outcome.value), message=redact_known(outcome.message))
-
-    def _evaluator(self) -> tuple[Sandbox, Evaluator]:
-        with self._lock:
-            sandbox = self._sandbox()
-            if self._opened is None or self._opened[0] is not sandbox:
-                try:
-                    self._opened = (sandbox, sandbox.evaluator(self._spec, self._limits))
-                except SandboxFault as error:
-                    raise ScorerFault(f"{self.where} cannot be loaded: {error}") from error
-            return self._opened
 
     def _raise_fault(self, reply: Mapping[str, Any]) -> None:
         if "fault" in reply:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from islands.blobs import ids_of, ids_to_bytes, pack, pack_floats, unpack, unpack_floats
+from islands.blobs import fold, ids_of, ids_to_bytes, pack, pack_floats, unfold, unpack, unpack_floats
 
 
 @settings(deadline=None)
@@ -35,6 +35,20 @@ def test_what_a_base_holds_is_stored_once(own, other, length):
     packed = pack(data, base)
     assert unpack(packed, base) == data and unpack(pack(data)) == data
     assert length > 20_000 or len(packed) < len(own) + length / 50 + 100
+
+
+_MARKS = st.text("a:@0,\ue001", max_size=5)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(_MARKS, st.text("ab", min_size=60, max_size=80), st.booleans()), max_size=4), _MARKS)
+def test_a_text_comes_back_without_and_with_its_answers(parts, end):
+    answers = [answer for _, answer, _ in parts]
+    new = {place: answers[place] for place, (_, _, is_new) in enumerate(parts) if is_new}
+    text = "".join(before + answer for before, answer, _ in parts) + end
+    folded = fold(text, new)
+    assert unfold(folded, answers) == text
+    assert len(folded) <= len(text) + 2 - sum(len(answer) - 8 for answer in new.values() if len(answer) >= 64)
 
 
 @pytest.mark.parametrize("blob", [b"x12", b"i123"])

@@ -51,6 +51,7 @@ BY_NAME = {
 NAMED_TWICE = {
     **dict.fromkeys(("FAMILY", "generate"), "an object that an entry point names"),
     **dict.fromkeys(("FILE", "describe", "run", "score"), "what a worker of the sandbox calls by name"),
+    **dict.fromkeys(("down_revision", "revision", "upgrade"), "what Alembic calls by name"),
 }
 """Public names that two modules define, with the reason."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 
 import numpy as np
+import pytest
 
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
@@ -16,6 +17,8 @@ from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 OBJECTIVES = ("left", "right")
+BOTH = pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+"""On both databases (tests/islands/conftest.py)."""
 
 
 def answer(

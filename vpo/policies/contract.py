@@ -12,10 +12,11 @@ party can run on its own):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -136,6 +137,16 @@ class TrainablePolicy(Policy, Protocol):
         """(T,) nats for each rollout's tokens after its prompt, at the policy's temperature, by what samples."""
 
 
+class CallWatch(Protocol):
+    """Hears how far a call of `sample` is, on the event loop of whoever samples."""
+
+    def on_tokens(self, tokens: int) -> None:
+        """So many tokens are drawn; called from any thread."""
+
+    def on_group(self, prompt: int, rollouts: list[Rollout]) -> None:
+        """The prompt of this number has all its rollouts; called before `sample` returns, in any order."""
+
+
 @runtime_checkable
 class LocalPolicy(TrainablePolicy, Protocol):
     """A trainable policy whose model is in this process, so that a trainer can train it in place.
@@ -145,3 +156,19 @@ class LocalPolicy(TrainablePolicy, Protocol):
 
     model: PreTrainedModel
     stops: frozenset[int]
+
+    async def sample(
+        self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int, watch: CallWatch | None = None
+    ) -> list[list[Rollout]]:
+        """As Policy.sample. watch: hears of tokens, and of each prompt as soon as it is answered"""
+
+
+async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
+    """All results in order; the first exception cancels the others and is raised as it is."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -333,8 +333,7 @@ def _change_sign(source: _Source, rng: random.Random) -> str | None:
     left: ast.expr
     signs = _ARITHMETIC
     if isinstance(node, ast.If | ast.While | ast.IfExp):
-        start, end = source.span(node.test)
-        return source.replace((start, end), f"(not ({source.data[start:end].decode()}))")
+        return source.replace(source.span(node.test), f"(not ({source.text(node.test)}))")
     if isinstance(node, ast.BoolOp):
         left, right, signs = node.values[0], node.values[1], ("and", "or")
     elif isinstance(node, ast.Compare):

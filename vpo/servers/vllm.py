@@ -382,24 +382,16 @@ def _free_port() -> int:
         return port
 
 
-def find_model(address: PolicyAddress) -> tuple[str, list[str]]:
-    """The hub id or directory of ID, and the directories of the adapters over it. Raises BadAddress."""
-    source = parse_address(split_model(address)[0])
+def find_model(address: PolicyAddress) -> str:
+    """The hub id or directory of ID, of an adapter's base at a server that has merged it. Raises BadAddress."""
+    name, url = split_model(address)
+    source = parse_address(name)
     if not source.has_weights:
         raise BadAddress(f"policy {address.plain!r} is not an address: vllm:ID, with a hub id or a directory")
-    return find_base(source)
-
-
-def merge_adapters(name: str, dtype: str | None, folder: Path) -> str:
-    """The checkpoint in a folder of the model with its adapters merged."""
-    from vpo.policies.registry import policy_at
-
-    policy = policy_at(name, device="cpu", dtype=_dtype(dtype))
-    assert isinstance(policy, LocalPolicy)
-    with without_bars():
-        policy.model.save_pretrained(folder)
-        policy.tokenizer.save_pretrained(folder)
-    return str(folder)
+    model, adapters = find_base(source)
+    if adapters and not url:
+        raise BadAddress(f"policy {address.plain!r} is an adapter; name the whole checkpoint that a training writes")
+    return model
 
 
 def _dtype(named: str | None) -> str:
@@ -409,7 +401,7 @@ def _dtype(named: str | None) -> str:
 def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
     """What can be told before the server begins. Raises BadAddress if there is no such model."""
     _, url = split_model(address)
-    options, (model, _) = address.own_options(VllmOptions), find_model(address)
+    options, model = address.own_options(VllmOptions), find_model(address)
     if settings.dtype is not None and settings.dtype not in _DTYPES:
         raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
     if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
@@ -427,22 +419,18 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
     where the server that is started ends or runs out of memory as it loads."""
     check_vllm(address, settings)
     (name, url), options = split_model(address), address.own_options(VllmOptions)
-    model, adapters = find_model(address)
+    model = find_model(address)
+    text, temperature = load_text(model, options.context, address.plain)
     if url:
-        text, temperature = load_text(model, options.context, address.plain)
         endpoint = make_endpoint("vllm", options.served or name, url, options)
         can = probe_server(endpoint, settings.temperature, settings.top_p, tokens=True)
         text.context = min(text.context, (can.context or text.context + 1) - 1)
         folder = None if options.adapters is None else user_path(options.adapters).absolute()
         policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=folder)
     else:
-        prints = [fingerprint(model, read_model_config(model)), *map(fingerprint, adapters)]
         folder = Path(temp_dirs.make("vllm"))
+        options = options.model_copy(update={"context": text.context + 1})
         try:
-            if adapters:
-                model = merge_adapters(name, settings.dtype, folder / "merged")
-            text, temperature = load_text(model, options.context, address.plain)
-            options = options.model_copy(update={"context": text.context + 1})
             child = VllmServer(model, options, settings, folder)
             child.wait()
         except BaseException as error:
@@ -454,7 +442,7 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
         can = Capabilities("vllm", True, options.logprobs == "auto", text.context + 1)
         seen = folder if options.lora_rank else None
         policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=seen, child=child)
-        policy.version = f"{address.plain}@{'+'.join(prints)}"
+        policy.version = f"{address.plain}@{fingerprint(model, read_model_config(model))}"
     policy.traits = replace(policy.traits, temperature=temperature)
     return policy
 

@@ -29,6 +29,8 @@ def test_figures_come_from_the_status():
     described = describe_metrics(made.metrics())
     assert "2 answers failed (timeout 2)" in described and "1 unreadable reply" in described
     assert "7 repeats" in described and "waiting for the model 0% of the time" in described
+    made.asks_models = False
+    assert not {"tokens", "model"} & set(describe_metrics(made.metrics()).replace("/", " ").split())
 
 
 def test_times():

@@ -232,6 +232,34 @@ def test_an_interrupt_lets_go_of_what_the_policy_has_not_begun(search_with, digi
     assert stored_answers(whole, "run") == stored_answers(parts, "run")
 
 
+def test_an_interrupt_keeps_what_a_model_here_has_answered_of_a_call(
+    search_with, digits, digits_policy, tmp_path, monkeypatch
+):
+    """The third call writes two of its four answers and is then slow; the others are dropped and made by a resume."""
+
+    class Model(digits_policy):
+        tokenizer = model = encode = learner = between = update = logprobs = object()
+        context, stops = 99, frozenset()
+
+        async def sample(self, prompts, *, rollouts, answers, seed, watch=None):
+            groups = await super().sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
+            for number in (0, 1) if self.delay and len(self.calls) == 3 else ():
+                watch.on_group(number, groups[number])
+            await asyncio.sleep(60 if self.delay and len(self.calls) == 3 else 0)
+            return groups
+
+    monkeypatch.setattr("evo.search.loop._MODEL_GRACE", 0.1)
+    whole, parts, problems = (f"sqlite:///{tmp_path}/whole.db", f"sqlite:///{tmp_path}/parts.db", [digits("a")])
+    search_with(problems, digits_policy(batch=4), whole, iterations=20, parallel=8)
+    with pytest.warns(UserWarning, match="^4 answers in flight were dropped"):
+        launched = search_with(
+            problems, Model(batch=4, delay=0.01), parts, iterations=20, parallel=8, interrupt_after=10
+        )
+    assert launched.status.groups == 10, "eight of two calls, and two of the third"
+    search_with(problems, Model(batch=4), parts, resume=True)
+    assert stored_answers(whole, "run") == stored_answers(parts, "run")
+
+
 def test_a_long_statement_is_stored_once(search_with, digits, digits_policy, tmp_path):
     task = np.random.default_rng(0).bytes(500_000).hex()
 

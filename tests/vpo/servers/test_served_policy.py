@@ -241,11 +241,20 @@ def test_parameters_that_a_server_does_not_know_are_left_out_from_then_on(name: 
             assert request["max_completion_tokens"] == 40
 
 
-def test_a_temperature_that_a_model_refuses_is_not_left_out() -> None:
-    with completion_server(refuses={"temperature": "'temperature' does not support 0.7, only 1"}, engine="") as server:
-        with pytest.raises(PolicyUnavailable, match="does not support 0.7"):
-            asked(server, temperature=0.7)
-        assert asked(server, temperature=1.0)[0][0].text
+@pytest.mark.parametrize(
+    ("name", "said", "options", "temperature"),
+    [
+        ("temperature", "'temperature' does not support 0.7, only 1", "", 0.7),
+        ("reasoning_effort", "unknown parameter: 'reasoning_effort'", "reasoning_effort=low", 1.0),
+    ],
+)
+def test_what_was_asked_for_is_not_left_out_when_it_is_refused(
+    name: str, said: str, options: str, temperature: float
+) -> None:
+    with completion_server(refuses={name: said}, engine="") as server:
+        with pytest.raises(PolicyUnavailable, match=said):
+            asked(server, options, temperature=temperature)
+        assert name != "temperature" or asked(server, temperature=1.0)[0][0].text
 
 
 @pytest.mark.parametrize("filtered", ["", "response", "system prompt"])
@@ -307,12 +316,6 @@ def test_reasoning_effort_and_further_fields_are_sent() -> None:
         assert request["chat_template_kwargs"] == {"enable_thinking": False} and "reasoning_effort" not in request
 
 
-def test_a_field_that_was_asked_for_is_not_left_out_when_it_is_refused() -> None:
-    refuses = {"reasoning_effort": "unknown parameter: 'reasoning_effort'"}
-    with completion_server(refuses=refuses) as server, pytest.raises(PolicyUnavailable, match="reasoning_effort"):
-        requests(server, "reasoning_effort=low")
-
-
 def test_headers_take_secrets_from_the_environment_and_no_reply_with_one_is_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -348,11 +351,7 @@ def test_a_model_that_turns_out_to_reason_gets_more_room() -> None:
 
 
 def group(server: CompletionServer, options: str = "", rollouts: int = 1) -> list[Rollout]:
-    async def work(policy: ServedPolicy) -> list[Rollout]:
-        (found,) = await policy.sample([PROMPT], rollouts=rollouts, answers=1, seed=3)
-        return found
-
-    return sampling(server, options, work)
+    return asked(server, f"n=off&{options}", rollouts=rollouts, max_tokens=400)[0]
 
 
 def spent(groups: list[list[Rollout]]) -> tuple[int, int]:
@@ -466,12 +465,7 @@ def test_what_a_server_withholds_is_named_with_its_text(choice: Any, reason: Any
 def test_an_answer_that_a_reasoning_parser_took_is_read_if_the_model_was_told_not_to_think() -> None:
     taken = {"message": {"content": None, "reasoning_content": "<answer_1>x</answer_1>"}}
     with completion_server(engine="vllm", gives_ids=False) as server:
-
-        async def work(policy: ServedPolicy) -> list[Rollout]:
-            server.manners.faults = [replies(taken)]
-            return (await policy.sample([PROMPT], rollouts=1, answers=1, seed=3))[0]
-
-        (rollout,) = sampling(server, "logprobs=off", work)
+        ((rollout,),) = asked(server, "logprobs=off", once_open={"faults": [replies(taken)]})
     assert server.requests[-1]["chat_template_kwargs"] == {"enable_thinking": False}
     assert rollout.text == "<answer_1>x</answer_1>" and rollout.withheld is None
 
@@ -491,16 +485,11 @@ def test_an_answer_that_a_reasoning_parser_took_is_read_if_the_model_was_told_no
 def test_an_error_inside_a_reply_is_handled_as_its_code_says(inside: bool, code: Any, said: str, requests: int) -> None:
     error = {"code": code, "message": "too much"}
     choice = {"message": {"content": "half"}, "finish_reason": "error", "error": error}
+    fault = replies(choice) if inside else replies(choices=None, error=error)
     with hosted_server(scripted()) as server:
-
-        async def work(policy: ServedPolicy) -> Any:
-            before = len(server.requests)
-            server.manners.plan = scripted(after=replies(choice) if inside else replies(choices=None, error=error))
-            with pytest.raises(PolicyUnavailable, match=said):
-                await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
-            return len(server.requests) - before
-
-        assert sampling(server, "retries=1", work) == requests
+        with pytest.raises(PolicyUnavailable, match=said):
+            asked(server, "retries=1", once_open={"plan": scripted(after=fault)})
+        assert len(server.requests) == requests
 
 
 def test_the_choices_beside_one_that_failed_are_kept() -> None:
@@ -509,14 +498,10 @@ def test_the_choices_beside_one_that_failed_are_kept() -> None:
         {"message": {"content": ""}, "error": {"code": 502, "message": "idle"}},
     )
     with hosted_server(scripted()) as server:
-
-        async def work(policy: ServedPolicy) -> list[Rollout]:
-            server.manners.faults = [replies(good, bad, good)]
-            (found,) = await policy.sample([PROMPT], rollouts=3, answers=1, seed=3)
-            assert policy.server.takes_n
-            return found
-
-        found = sampling(server, "retries=1", work, n="auto")
+        (found,) = asked(server, "retries=1", rollouts=3, once_open={"faults": [replies(good, bad, good)]})
+        assert [one.get("n") for one in server.requests] == [3, None]
+        asked(server, rollouts=3)
+        assert [one.get("n") for one in server.requests] == [3]
     assert [rollout.text for rollout in found][:2] == ["good", "good"] and found[2].text.startswith("```python")
 
 
