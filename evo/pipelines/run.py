@@ -161,7 +161,7 @@ class PipelineRun:
 
     def _changed(self, stage: Stage, record: StageRecord) -> dict[str, tuple[str, str]]:
         """The settings that differ from those it was begun with, each as it was and is. A training whose budgets grow
-        is one that is to go on, unless a stage was done with the shorter one."""
+        is one that is to continue, unless a stage was done with the shorter one."""
         given = dict.fromkeys([*record.settings, *stage.given])
         pairs = {key: (record.settings.get(key), stage.given.get(key)) for key in given}
         pairs = {key: (was, now) for key, (was, now) in pairs.items() if was != now}
@@ -313,7 +313,7 @@ class PipelineRun:
 
 
 def _lengthens(key: str, pair: tuple[Any, Any]) -> bool:
-    """Whether a training with the second value of a setting goes on from one with the first."""
+    """Whether a training with the second value of a setting continues one with the first."""
     was, now = pair
     numbers = isinstance(was, int | float) and isinstance(now, int | float)
     return key in RESUMABLE and (now is None or not numbers or now > was)

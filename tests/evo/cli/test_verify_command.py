@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.rows import yaml_rows
 
 from evo.cli import invoke
 from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Verification, measure_gain
@@ -120,19 +121,7 @@ def test_a_gain_on_each_of_six_cases_is_told_as_such(lower):
         assert measure_gain(both[0][:, None], both[1][:, None], lower).difference.shown == (count == needed)
 
 
-@pytest.mark.parametrize(
-    ("winner", "seed", "says"),
-    [
-        ([3, 3, 3], [3, 3, 3], "is as good as the seed on all 3 held-out cases;"),
-        ([0, 0, -3], [1, 1, -2], "is better than the seed on 0 of 3 held-out cases and worse on 3, worse by 1"),
-        ([2, 2, 2, 1], [1, 1, 1, 2], "better than the seed on 3 of 4 held-out cases and worse on 1, by 0.5 ["),
-        ([2, 1, 1, 1], [1, 1, 1, 1], "on 1 of 4 held-out cases, by 0.25 on average; 4 cases allow no interval;"),
-        ([-1], [-3], "is better than the seed by 2 on held-out cases;"),
-        ([0], [-1], "is better than the seed by 1 on held-out cases;"),
-        ([-3], [-1], "is worse than the seed by 2 on held-out cases;"),
-        ([0], [0], "is as good as the seed on held-out cases;"),
-    ],
-)
+@pytest.mark.parametrize(("winner", "seed", "says"), yaml_rows(__file__, "each_result_has_a_sentence_that_is_true"))
 def test_each_result_has_a_sentence_that_is_true(winner, seed, says):
     for lower in (False, True):
         sign = -1 if lower else 1

@@ -12,7 +12,6 @@ from support.stored_rows import stored_answers, stored_groups
 from evo.errors import BadInput, SearchFailed, UnusableScorer
 from evo.runs.resume import plan_resume
 from evo.search.stop import StopReason
-from evo.testing import PolicyContract, ProblemContract
 from islands.errors import DatabaseUnavailable
 from islands.store import Store
 from vpo.policies.contract import PolicyUnavailable
@@ -144,38 +143,31 @@ def test_a_run_whose_problems_all_fail_on_their_seeds_is_not_created(search_with
 def test_a_dead_policy_ends_the_run_with_its_reason_and_keeps_what_was_committed(
     search_with, digits, digits_policy, db
 ):
-    policy = digits_policy(die_after=5, error=PolicyUnavailable("server went away"))
-    with pytest.raises(SearchFailed, match="server went away"):
-        search_with([digits("a")], policy, db, iterations=100)
-    kept = stored_answers(db, "run")
-    assert kept
-    launched = search_with([digits("a")], digits_policy(), db, resume=True)
-    assert launched.status.groups == 100
-    assert stored_answers(db, "run")[: len(kept)] == kept
-
-
-def test_a_bug_in_a_policy_is_raised_as_it_is(search_with, digits, digits_policy, db):
-    policy = digits_policy(die_after=2, error=ZeroDivisionError("bug"))
-    with pytest.raises(ZeroDivisionError):
-        search_with([digits("a")], policy, db, iterations=100)
+    for after, error, raised in (
+        (5, PolicyUnavailable("server went away"), SearchFailed),
+        (2, ZeroDivisionError("a bug of the policy is raised as it is"), ZeroDivisionError),
+    ):
+        policy, name = digits_policy(die_after=after, error=error), raised.__name__
+        with pytest.raises(raised, match=str(error)):
+            search_with([digits("a")], policy, db, name=name, iterations=100)
+        kept = stored_answers(db, name)
+        assert kept
+        launched = search_with([digits("a")], digits_policy(), db, name=name, resume=True)
+        assert launched.status.groups == 100
+        assert stored_answers(db, name)[: len(kept)] == kept
 
 
 @pytest.mark.parametrize(
-    ("budget", "reason"),
+    ("budget", "reason", "spent"),
     [
-        ({"max_answers": 24}, "24 answers"),
-        ({"max_total_tokens": 800}, "800 tokens"),
-        ({"max_seconds": 0.2}, "0.2 seconds"),
+        ({"max_answers": 24}, "24 answers", lambda status: status.groups * 2 == 24),  # two asked for, found or not
+        ({"max_total_tokens": 800}, "800 tokens", lambda status: status.tokens >= 800),
+        ({"max_seconds": 0.2}, "0.2 seconds", lambda status: status.groups > 0),
     ],
 )
-def test_budgets_end_the_run(search_with, digits, digits_policy, db, budget, reason):
+def test_budgets_end_the_run(search_with, digits, digits_policy, db, budget, reason, spent):
     launched = search_with([digits("a")], digits_policy(delay=0.01), db, iterations=100_000, **budget)
-    assert reason in launched.reason
-    assert launched.status.groups > 0
-    if "max_answers" in budget:
-        assert launched.status.groups * 2 == 24, "two answers a group are asked for, found or not"
-    if "max_total_tokens" in budget:
-        assert launched.status.tokens >= 800
+    assert reason in launched.reason and spent(launched.status)
 
 
 def test_until_solved_stops_the_solved_problem_alone(search_with, digits, digits_policy, db):
@@ -205,10 +197,10 @@ def test_best_of_n_never_shows_a_parent(search_with, digits, digits_policy, db):
     launched = search_with([digits("a")], digits_policy(), db, iterations=10, prompt={"show_parent": False})
     assert len({row[4] for row in stored_answers(db, "run")}) == 1
     assert {(group.parent, group.inspirations) for group in launched.groups} == {(None, ())}
-    with Store.open(db, read_only=True) as store, store.read() as connection:
-        for table in ("prompt_groups", "candidates"):
-            assert connection.execute(text(f"SELECT count(parent_id) FROM {table}")).scalar() == 0  # noqa: S608
-        assert connection.execute(text("SELECT max(generation) FROM candidates")).scalar() == 0
+    with Store.open(db, read_only=True) as store:
+        queries = ("count(parent_id) FROM prompt_groups", "count(parent_id) FROM candidates")
+        assert [store.scalar(text(f"SELECT {query}")) for query in queries] == [0, 0]
+        assert store.scalar(text("SELECT max(generation) FROM candidates")) == 0
 
 
 def test_a_seed_that_no_prompt_shows_is_nobodys_parent(search_with, digits, digits_policy, db):
@@ -347,21 +339,3 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
     clock.ahead += 100
     with Store.open(db, read_only=True) as store:
         assert 5 <= Progress.open(store, "run").snapshot().elapsed(clock.time()) < 65
-
-
-class TestDigitsPolicy(PolicyContract):
-    @pytest.fixture(autouse=True)
-    def _opened(self, digits_policy):
-        self.open_policy = digits_policy
-
-
-class TestDigits(ProblemContract):
-    answers = ("01234567", "0123456x")
-    solution = "99999999"
-
-    @pytest.fixture(autouse=True)
-    def _made(self, digits):
-        self.made = digits(target=1.0)
-
-    def problem(self):
-        return self.made
