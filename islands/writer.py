@@ -26,7 +26,7 @@ _Cells = Sequence[tuple[int, str, int | None]]
 
 
 def _first_places(group: ScoredGroup, born: Collection[bytes]) -> list[list[int]]:
-    """Of each rollout, the places of its answers that are new candidates and the first of their identity in the group."""
+    """Of each rollout, the places of its answers that are new candidates and the first ones in the group."""
     unseen, firsts = set(born), list[list[int]]()
     for scored in group.rollouts:
         firsts.append([])
