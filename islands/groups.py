@@ -25,7 +25,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from islands.blobs import base_of_ids, ids_of, unfold, unpack, unpack_floats
+from islands.blobs import base_of_ids, decompress, ids_of, unfold, unpack_floats
 from islands.schema import (
     AnswerLinks,
     Candidates,
@@ -335,8 +335,8 @@ def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]
     packed = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(groups)))}
     missing = {row.base for row in packed.values()} - packed.keys() - {None}
     bases = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(missing)))}
-    of = {id: unpack(row.blob) for id, row in (packed | bases).items() if row.base is None}
-    return {id: of[id] if row.base is None else unpack(row.blob, of[row.base]) for id, row in packed.items()}
+    of = {id: decompress(row.blob) for id, row in (packed | bases).items() if row.base is None}
+    return {id: of[id] if row.base is None else decompress(row.blob, of[row.base]) for id, row in packed.items()}
 
 
 def read_texts(connection: Connection, rollouts: Mapping[int, str]) -> dict[int, str]:
@@ -374,7 +374,7 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
     for row in connection.execute(samples):
         given, prompt = answers.get(row.id, []), prompts[row.group_id]
         text = unfold(row.text, [answer.text for answer in given])
-        token_ids = ids_of(unpack(row.token_ids, base_of_ids(prompt)))
+        token_ids = ids_of(decompress(row.token_ids, base_of_ids(prompt)))
         record = Rollout(text, token_ids, unpack_floats(row.logprobs), prompt, row.finish)
         scored = ScoredRollout(record, tuple(given), row.format_error)
         found.setdefault(row.group_id, []).append(scored)

@@ -43,6 +43,7 @@ from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
 from evo.progress.rows import answer_row, number_cell, word_cell
 from evo.progress.training import TrainingProgress, is_training
+from evo.progress.verified import describe_score, describe_verified, verification_of, verified_score
 from evo.progress.weighing import JudgedWeights, open_runs
 from evo.runs.preflight import ASK_TELL
 from evo.search.status import describe_work, format_time
@@ -164,7 +165,8 @@ class RunFacts:
             **{name: vars(run)[name] for name in ("name", "status", "reason", "command", "seed", "commit")},
             "config": dict(run.config),
             **({"weights": dict(self.reweighed.weights)} if self.reweighed else {}),
-            "summary": self.summary,
+            "summary": {key: value for key, value in self.summary.items() if key != "verification"},
+            "verification": verification_of(run),
             **self.progress.totals.as_dict(),
             "format_errors": self.misread,
             "versions": [asdict(version) for version in self.versions],
@@ -175,6 +177,7 @@ class RunFacts:
             "problems": [
                 {
                     **best_as_dict(problem, candidate),
+                    "verified": None if candidate is None else verified_score(run, candidate.id),
                     "best_known": best_known_of(problem),
                     "iterations": self.searches[problem.id].iterations,
                     "solved_at": self.searches[problem.id].solved_at,
@@ -215,13 +218,17 @@ class RunFacts:
             yield f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}"
 
     def below_answers(self) -> Iterator[str]:
-        """What the values mean, and how near they are to the best known ones."""
+        """What the values mean, how near they are to the best known ones, and what a verification said of them."""
         if len(self.best) == 1 and (directions := describe_directions(self.best[0][0].metrics)):
             yield directions
         for problem, candidate in self.best:
             if (known := best_known_of(problem)) is not None:
                 reached = describe_best_known(None if candidate is None else candidate.fitness, known)
                 yield f"{problem.name}: {reached}"
+        for problem, candidate in self.best:
+            if candidate is not None and (told := describe_verified(self.run, candidate.id, problem.metrics)):
+                yield f"{problem.name}: {told}"
+        yield from (verification_of(self.run) or {}).get("sentences", ())
 
     def faults(self) -> Iterator[str]:
         """Checkpoints, then what went wrong."""
@@ -308,6 +315,7 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
             "features": dict(candidate.features),
             "feedback": candidate.feedback,
             "error": candidate.error,
+            "verified": verified_score(run, candidate.id),
             "best_known": best_known_of(problem),
             "generation": candidate.generation,
             "island": candidate.island,
@@ -330,6 +338,8 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
         console.print(f"error: {candidate.error}", soft_wrap=True)
     if (known := best_known_of(problem)) is not None:
         console.print(describe_best_known(candidate.fitness, known), soft_wrap=True)
+    if told := describe_verified(run, candidate_id, problem.metrics):
+        console.print(told, soft_wrap=True)
     shortened = replace(answer, lineage=answer.lineage[:_LINEAGE_SHOWN])
     console.print(draw_answer(detail, shortened, run.seed, Statement(), TERMINAL))
 
@@ -447,9 +457,7 @@ def best_command(
             if (known := best_known_of(problem)) is not None:
                 click.echo(f"# {describe_best_known(candidate.fitness, known)}")
             if (test := tested[candidate.id]) is not None:
-                fault = f", {test.error}" if test.error else ""
-                plain = [replace(one, seed=None) for one in problem.metrics]  # the seed's are of the other cases
-                click.echo(f"# held out: {write_scored(plain, test)}{fault}")
+                click.echo(f"# {describe_score(test, problem.metrics)}")
             click.echo(candidate.text.rstrip("\n"))
         for found in sets:
             from evo.report.terminal import print_set  # intervals: scipy

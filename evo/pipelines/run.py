@@ -28,8 +28,8 @@ from evo.config.train import RESUMABLE, run_and_address
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import SEARCHES, STAGE_KINDS, Pipeline, Stage, replace_references
+from evo.process import ENDS, handling
 from evo.search.resources import problems_at
-from evo.signals import ENDS, handling
 from evo.tui.child import CommandProcess
 from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
@@ -82,7 +82,7 @@ class PipelineState(StrictModel):
     stages: dict[str, StageRecord] = Field(default_factory=dict)
 
 
-Report = Callable[[Stage, StageRecord, bool], None]
+OnStage = Callable[[Stage, StageRecord, bool], None]
 """Called when a stage begins and when it ends, with whether it had begun before."""
 
 
@@ -161,7 +161,7 @@ class PipelineRun:
 
     def _changed(self, stage: Stage, record: StageRecord) -> dict[str, tuple[str, str]]:
         """The settings that differ from those it was begun with, each as it was and is. A training whose budgets grow
-        is one that is to continue, unless a stage was done with the shorter one."""
+        may continue, unless a stage was done with the shorter one."""
         given = dict.fromkeys([*record.settings, *stage.given])
         pairs = {key: (record.settings.get(key), stage.given.get(key)) for key in given}
         pairs = {key: (was, now) for key, (was, now) in pairs.items() if was != now}
@@ -188,7 +188,7 @@ class PipelineRun:
         self,
         *,
         quiet: bool,
-        report: Report,
+        report: OnStage,
         on_line: Callable[[str], object] | None = None,
     ) -> tuple[Status, list[Stage]]:
         """Do the stages that are left, in their order: DONE, FAILED or INTERRUPTED, and what was left. After a failure
@@ -261,7 +261,7 @@ class PipelineRun:
         path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
         return str(path)
 
-    def _do(self, stage: Stage, quiet: bool, report: Report) -> Status:
+    def _do(self, stage: Stage, quiet: bool, report: OnStage) -> Status:
         before, began = self.record(stage.name), time.monotonic()
         record = StageRecord(
             state=Status.BEGUN, settings=dict(stage.given), inputs=self._inputs(stage), seconds=before.seconds
@@ -313,7 +313,7 @@ class PipelineRun:
 
 
 def _lengthens(key: str, pair: tuple[Any, Any]) -> bool:
-    """Whether a training with the second value of a setting continues one with the first."""
+    """Whether a training with the second value of a setting continues from one with the first."""
     was, now = pair
     numbers = isinstance(was, int | float) and isinstance(now, int | float)
     return key in RESUMABLE and (now is None or not numbers or now > was)

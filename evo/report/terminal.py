@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from evo.comparison.summary import Summary, describe_verdict, verdicts_of
-from evo.encoding import visible
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import WEIGHTINGS, WORTH, arm_dicts, difference_dict, differences, preference_search_rows
+from evo.progress.verified import verification_of
 from evo.report.tables import (
     Table,
     arms_table,
@@ -27,6 +27,7 @@ from evo.report.tables import (
 )
 from evo.stats.differences import detectable
 from evo.stats.intervals import Interval
+from evo.tui.line import visible
 from problems.address import name_few
 
 ONLY_SHOWN = 8
@@ -107,7 +108,8 @@ def comparison_dict(progress: Progress) -> dict[str, Any]:
         "problems": [problem.name for problem in comparison.problems],
         "failed": [problem.name for problem in comparison.failed],
         "runs": [
-            {"name": run.name, "arm": run.arm, "seed": run.seed, "status": run.status, "reason": run.reason}
+            {key: vars(run)[key] for key in ("name", "arm", "seed", "status", "reason")}
+            | {"verification": verification_of(run)}
             for run in comparison.runs
         ],
     }

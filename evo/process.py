@@ -1,0 +1,46 @@
+"""What this process hears and says as a process: signals that ask it to end (Ctrl-C, TERM, the end of a terminal),
+arguments, and streams that lack a character."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+
+from problems.redaction import redact
+
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def handling(handler: Callable[[int], object], *numbers: signal.Signals) -> Iterator[None]:
+    """In this block these signals call the handler with their number. An ignored one stays ignored, as HUP under nohup;
+    outside the main thread, which alone may set handlers, nothing changes."""
+    main = threading.current_thread() is threading.main_thread()
+    heard = [number for number in numbers if main and signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, _: handler(number)) for number in heard}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former or signal.SIG_DFL)
+
+
+def is_text(argument: str) -> bool:
+    """Whether all of an argument could be read; bytes that are no UTF-8 come as surrogates, which no database takes."""
+    return not any("\ud800" <= char <= "\udfff" for char in argument)
+
+
+def prepare_streams() -> None:
+    """From here on, no print fails for a character that the stream's encoding lacks: it is a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # another object in its place, or closed
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+
+def print_warnings_plainly() -> None:
+    """From now on a warning is a line without the place in the source that raised it."""
+    warnings.formatwarning = lambda message, *_: f"evo: warning: {' '.join(redact(str(message)).split())}\n"
