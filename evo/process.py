@@ -1,17 +1,21 @@
 """What this process hears and says as a process: signals that ask it to end (Ctrl-C, TERM, the end of a terminal),
-arguments, and streams that lack a character."""
+arguments, streams that lack a character, and lines broken between words."""
 
 from __future__ import annotations
 
 import contextlib
+import re
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 
 from problems.redaction import redact
 
+_COMMAND = re.compile(r"\bevo [a-z]+ \S")
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,4 +47,23 @@ def prepare_streams() -> None:
 
 def print_warnings_plainly() -> None:
     """From now on a warning is a line without the place in the source that raised it."""
-    warnings.formatwarning = lambda message, *_: f"evo: warning: {' '.join(redact(str(message)).split())}\n"
+    warnings.formatwarning = lambda message, *_: f"{wrap_words(f'evo: warning: {redact(str(message))}')}\n"
+
+
+def wrap_words(text: str, width: int | None = None) -> str:
+    """The text as lines of words for a terminal, which would break its lines within a word; off a terminal one line. A
+    text with a command stays as it is, so that the command can be copied, and so do words that are longer than a line.
+
+    width: of the terminal; None for that of stderr
+    """
+    text = " ".join(text.split()) if width is None else text
+    if _COMMAND.search(text) or width is None and not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns if width is None else width
+    lines = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+        ) or [line]  # fmt: skip
+    return "\n".join(lines)

@@ -212,17 +212,21 @@ class PreparedStatement:
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         """The first value that each row returns, in order; [] of a statement that returns none. All rows have the same
-        keys, always. Raises SQLAlchemy's errors or the driver's."""
+        keys, always. Raises SQLAlchemy's errors."""
         if connection.dialect.name != "sqlite":
             result = connection.execute(self._statement, rows)
             return list(result.scalars()) if result.returns_rows else []
         sql, parameters = self._compiled or self._compile(connection.dialect, rows[0])
         returned: list[Any] = []
         cursor = connection.connection.cursor()
-        for row in rows:
-            cursor.execute(sql, [row[name] if bind is None else bind(row[name]) for name, bind in parameters])
-            returned += [values[0] for values in cursor.fetchall()]
-        cursor.close()
+        try:
+            for row in rows:
+                cursor.execute(sql, [row[name] if bind is None else bind(row[name]) for name, bind in parameters])
+                returned += [values[0] for values in cursor.fetchall()]
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(sql, None, error, sqlite3.Error, dialect=connection.dialect) from error
+        finally:
+            cursor.close()
         return returned
 
     def _compile(self, dialect: Dialect, row: Mapping[str, Any]) -> tuple[str, list[_Parameter]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -164,9 +163,7 @@ class Store:
             except BaseException as error:
                 for callback in tx.rolled_back if tx else ():
                     callback()
-                if isinstance(
-                    error, OperationalError | InterfaceError | sqlite3.OperationalError
-                ):  # gone, locked, full
+                if isinstance(error, OperationalError | InterfaceError):  # gone, locked, full
                     raise unavailable(self.url, error) from error
                 raise
             finally:

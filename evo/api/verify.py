@@ -1,5 +1,5 @@
 """`evo.verify`: is the winner of a search real? Scores are kept in the run's summary, and rivals are separate runs,
-so a verification that was killed continues. Its result is kept there too: evo.progress.verified reads it for the views.
+so a verification that was killed continues. Its result is kept there too: evo.progress.answer reads it for the views.
 """
 
 from __future__ import annotations

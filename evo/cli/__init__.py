@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evo.process import is_text, prepare_streams, print_warnings_plainly
+from evo.process import is_text, prepare_streams, print_warnings_plainly, wrap_words
 from evo.version import __version__
 from problems.address import did_you_mean
 from problems.entry_points import find_entry_points, load_entry_point, read_summary
@@ -190,5 +190,5 @@ def invoke(argv: Sequence[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"evo: {redact(message)}", err=True)
+    click.echo(wrap_words(f"evo: {redact(message)}"), err=True)
     return code

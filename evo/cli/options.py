@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.errors import BadInput
+from evo.process import wrap_words
 from evo.tui.line import clean
 from islands.names import DEFAULT_DB, format_db_option, hide_in_argument
 from problems.redaction import redact
@@ -93,9 +94,23 @@ def check_processes(processes: int | None, ray: str | None) -> None:
         raise BadInput("--processes are of this machine, and a Ray cluster has its own: use --processes or --ray")
 
 
+class _WordConsole(Console):
+    """Its `soft_wrap` breaks lines too, between words alone."""
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        if soft_wrap and self.is_terminal:
+            objects = tuple(map(self._wrap, objects))
+        super().print(*objects, soft_wrap=soft_wrap, **options)
+
+    def _wrap(self, text: Any) -> Any:
+        if isinstance(text, Text) and not text.spans:
+            return Text(wrap_words(text.plain, self.width), text.style)
+        return wrap_words(text, self.width) if isinstance(text, str) else text
+
+
 def open_console(**settings: Any) -> Console:
     """A console for what people read. Off a terminal nothing is wrapped."""
-    console = Console(**{"highlight": False, "emoji": False, **settings})
+    console = _WordConsole(**{"highlight": False, "emoji": False, **settings})
     if not console.is_terminal:
         console.width = WIDE
     return console

@@ -36,14 +36,17 @@ from evo.progress.answer import (
     best_known_of,
     choose_held_out,
     describe_best_known,
+    describe_score,
+    describe_verified,
     read_candidate,
     score_held_out,
+    verification_of,
+    verified_score,
 )
 from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
 from evo.progress.rows import answer_row, number_cell, word_cell
 from evo.progress.training import TrainingProgress, is_training
-from evo.progress.verified import describe_score, describe_verified, verification_of, verified_score
 from evo.progress.weighing import JudgedWeights, open_runs
 from evo.runs.preflight import ASK_TELL
 from evo.search.status import describe_work, format_time

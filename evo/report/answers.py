@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from evo.comparison.arms import Arm
 from evo.comparison.summary import Curve
 from evo.progress.answer import (
     StoredAnswer,
     describe_best_known,
+    describe_score,
+    describe_verified,
     problem_of,
     read_answers,
     score_held_out,
@@ -28,7 +29,6 @@ from evo.progress.answer import (
 from evo.progress.answer_set import AnswerFront, FrontAnswer, front_of
 from evo.progress.arm_style import style_of
 from evo.progress.model import Progress, SearchRecord
-from evo.progress.verified import describe_score, describe_verified
 from evo.tui.line import visible
 from evo.values import scored_value, write_number, write_value
 from islands.groups import CandidateReader
@@ -301,15 +301,10 @@ def weigh_answers(
         "weights": "" if own is None else weights_argument(dict(zip(names, own, strict=True))),
         "sliders": [round(_SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
         "equal": front.equal,
-        "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
+        "commands": [f"evo best {shlex.quote(arm.runs[0].listed_name)}{db}" for arm in arms],
         "left_out": front.left_out,
         "answers": [describe(one) for one in front.answers],
     }
-
-
-def _name(arm: Arm) -> str:
-    """What a command calls the arm's runs together."""
-    return arm.runs[0].listed_name
 
 
 def bounded(text: str, room: int) -> str:

@@ -26,13 +26,13 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from evo.comparison.summary import describe_verdict
 from evo.errors import BadInput, at_file
 from evo.evaluation.evaluate import check_output
+from evo.progress.answer import verification_of
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.rows import PREFERENCE_TITLES, change_of, curve_title
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
-from evo.progress.verified import verification_of
 from evo.report.answers import MOST_CARDS, Plot, PlotLine, bounded, curve_lines, problem_details
 from evo.report.tables import (
     HINTS,
@@ -205,12 +205,12 @@ def render(template: str, **values: Any) -> str:
 
 
 @cache
-def content_policy(*scripts: str, live: bool = False, forms: bool = False) -> str:
-    """Of a page that asks for nothing, and runs its own script alone. scripts: those that run too; live, forms: whether
-    they, and forms, ask the page's own server"""
-    allowed = " ".join(f"'{_digest(script)}'" for script in (_script(), *scripts))
-    own = f"style-src '{_digest(_style())}'; script-src {allowed}" + ("; connect-src 'self'" if live else "")
-    to = "'self'" if forms else "'none'"
+def content_policy(served: str = "") -> str:
+    """Of a page that asks for nothing, and runs its own script alone. served: the further script of a page that has a
+    server, which that script and forms may ask"""
+    allowed = " ".join(f"'{_digest(script)}'" for script in (_script(), served) if script)
+    own = f"style-src '{_digest(_style())}'; script-src {allowed}" + "; connect-src 'self'" * bool(served)
+    to = "'self'" if served else "'none'"
     return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action {to}"
 
 

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from evo.comparison.summary import Summary, describe_verdict, verdicts_of
+from evo.progress.answer import verification_of
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import WEIGHTINGS, WORTH, arm_dicts, difference_dict, differences, preference_search_rows
-from evo.progress.verified import verification_of
 from evo.report.tables import (
     Table,
     arms_table,

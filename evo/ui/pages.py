@@ -21,11 +21,10 @@ from urllib.parse import quote
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
-from evo.progress.answer import read_candidate, statement_of
+from evo.progress.answer import describe_verified, read_candidate, statement_of
 from evo.progress.model import Progress
 from evo.progress.rows import run_row
 from evo.progress.snapshot import have_ended
-from evo.progress.verified import describe_verified
 from evo.report.page import build_page, content_policy, environment
 from evo.report.tables import make_table
 from islands.browse import offspring
@@ -107,15 +106,14 @@ class RunPages:
         with Store.open(self.address, read_only=True) as store:
             runs = _deletable(store, name)
             groups = sum(group_count(store, run.id)[0] for run in runs)
-        what = f"{len(runs)} run{'s' * (len(runs) > 1)}, {groups:,} iterations"
+        what = f"{len(runs)} run{'s' * (len(runs) > 1)} with {groups:,} iterations"
         return render_page("delete.html.jinja", name=name, base=run_path(name), what=what, form=self.form)
 
     def delete(self, name: str) -> None:
         """Delete a run or a comparison, with the runs that verify it. Raises UnknownRun, and RunBusy unless it has
         ended."""
         with Store.open(self.address, must_exist=True) as store:
-            runs = _deletable(store, name)
-            delete_runs(store, [*runs, *rivals_of(store, runs)])
+            delete_runs(store, _deletable(store, name))
         self._forget()
 
     def label(self, name: str, note: str, tags: Sequence[str]) -> None:
@@ -167,10 +165,11 @@ class RunPages:
 
 
 def _deletable(store: Store, name: str) -> list[RunRecord]:
-    """The runs of that name, as delete_runs takes them away for good: a run of a comparison is not one of them."""
+    """The runs of that name, and those that verify them. A run of a comparison is not deleted alone."""
     runs = runs_named(store, name)
     if runs[0].listed_name != name:
         raise UnknownRun(f"{name} is a run of the comparison {runs[0].listed_name}, which can be deleted as a whole")
+    runs += rivals_of(store, runs)
     if not have_ended({run.status for run in runs}):
         raise RunBusy(f"{name} is being searched; it can be deleted when it has ended")
     return runs
@@ -183,7 +182,7 @@ def run_path(name: str) -> str:
 
 def render_page(template: str, *, live: bool = False, **values: Any) -> BuiltPage:
     """live: whether the page watches for another version of itself"""
-    values |= {"policy": page_policy(live), "live": live}
+    values |= {"policy": page_policy()}
     text = _environment().get_template(template).render(**values)
     version = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
     if live:  # the first: texts before it, as the title, are escaped
@@ -191,14 +190,14 @@ def render_page(template: str, *, live: bool = False, **values: Any) -> BuiltPag
     return BuiltPage(text.encode("utf-8", "replace"), version)
 
 
-def page_policy(live: bool) -> str:
-    """The content policy of a page. live: whether it watches for another version of itself"""
-    return content_policy(*[_script("live")] * live, live=live, forms=True)
+def page_policy() -> str:
+    """The content policy of every page."""
+    return content_policy(_live_script())
 
 
 @cache
-def _script(name: str) -> str:
-    return (files("evo.ui") / "templates" / f"{name}.js").read_text(encoding="utf-8")
+def _live_script() -> str:
+    return (files("evo.ui") / "templates" / "live.js").read_text(encoding="utf-8")
 
 
 @cache
@@ -207,5 +206,5 @@ def _environment() -> Environment:
     report = environment()
     assert isinstance(report.loader, BaseLoader)
     made = report.overlay(loader=ChoiceLoader([report.loader, PackageLoader("evo.ui")]))
-    made.globals = {**report.globals, "live_script": Markup(_script("live"))}
+    made.globals = {**report.globals, "live_script": Markup(_live_script())}
     return made

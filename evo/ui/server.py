@@ -34,7 +34,7 @@ _ALL_HOSTS = ("", "0.0.0.0")
 _IDLE_SECONDS = 60
 """Time after which a connection without a request is closed."""
 _HEADERS = {
-    "Content-Security-Policy": f"{page_policy(live=True)}; frame-ancestors 'none'",
+    "Content-Security-Policy": f"{page_policy()}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -94,8 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
             if self._admit(split.path, _fields(split.query)):
                 self._change(path) if self.command == "POST" else self._answer(path)
         except RequestRefused as refused:
-            self.close_connection = True  # what it sends is not read
-            self._send(refused.status, str(refused).encode(), {"Content-Type": "text/plain; charset=utf-8"})
+            headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close"}  # its form may be unread
+            self._send(refused.status, str(refused).encode(), headers)
         except UnknownRun as error:
             self._fail(HTTPStatus.NOT_FOUND, "Not found", str(error))
         except RunBusy as error:
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
         token, cookie = self.server.token, f"evo_ui_{self.server.port}"
         if not token:
             return True
-        if "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
+        if self.command != "POST" and "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
             # removes the token from the address, which the browser keeps in its history
             rest = urlencode({key: value for key, value in query.items() if key != "token"})
             target = "/" + path.lstrip("/") + (f"?{rest}" if rest else "")
@@ -147,10 +147,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise RequestRefused(HTTPStatus.FORBIDDEN, "only forms of this page change runs; load it again")
         match path:
             case ["run", name, "label"]:
-                tags = dict.fromkeys(
-                    tag.lstrip("#") for tag in re.split(r"[\s,]+", sent.get("tags", "")[:_LABEL_CHARS])
-                )
-                pages.label(name, sent.get("note", "").replace("\r\n", "\n")[:_LABEL_CHARS], list(filter(None, tags)))
+                note, tags = (sent.get(key, "").replace("\r\n", "\n")[:_LABEL_CHARS] for key in ("note", "tags"))
+                pages.label(name, note, list(dict.fromkeys(re.findall(r"[^\s,#]+", tags))))
                 target = run_path(name)
             case ["run", name, "delete"]:
                 pages.delete(name)

@@ -257,10 +257,10 @@ def hostile(search_with, as_comparison, tmp_path):
         best = store.problems(store.runs()[0].id)[1].best
         changes = [
             update(Runs).values(command="evo run '<script>alert(3)</script>'", reason="</td><b>no"),
-            update(Rollouts).values(format_error=HOSTILE, text=long),
+            update(Rollouts).values(format_error=HOSTILE, text=long, token_ids=b""),
             update(Candidates).values(error=HOSTILE).where(Candidates.c.id == best - 1),
             update(Candidates).values(text=long, feedback=long).where(Candidates.c.id == best),
-            update(PromptTexts).values(base=None, texts=compress(json.dumps([long, long]).encode())),
+            update(PromptTexts).values(base=None, token_ids=b"", texts=compress(json.dumps([long, long]).encode())),
         ]
         with store.begin() as tx:
             for change in changes:

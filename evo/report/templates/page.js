@@ -201,7 +201,7 @@
       const opacity = best[2] > worst[2] ? 0.12 + (0.88 * (cell[2] - worst[2])) / (best[2] - worst[2]) : 1;
       make("title", {}, make("rect", { ...place, "data-id": cell[0], class: "cell", "fill-opacity": opacity.toFixed(3) }, linked(box, svg, cell[0], words, 0)), words);
     }
-    figure.querySelector("figcaption").textContent = `The fittest answer of each cell, of the search with the best one. The darker, the fitter: ${axes[1]} ${written(worst[1])} to ${written(best[1])}.`;
+    figure.querySelector("figcaption").textContent = `The fittest answer of each cell, of the search with the best one. The stronger the colour, the fitter: ${axes[1]} ${written(worst[1])} to ${written(best[1])}.`;
   };
   // Every objective is an axis whose upper end is the best value; an answer is a line through its values.
   const drawParallel = (box, figure, data) => {

@@ -313,7 +313,7 @@ def test_a_comparison_has_one_label_and_goes_as_a_whole(made, tmp_path, connect)
         assert 'name="tags"' not in client.get("/run/made-up%2Fgrpo%2Fs0").body
         assert client.post("/run/made-up%2Fgrpo%2Fs0/delete").status == 404
         question = client.page("/run/made-up/delete")
-        assert "6 runs, 360 iterations" in question.text and "cannot be undone" in question.text
+        assert "6 runs with 360 iterations" in question.text and "cannot be undone" in question.text
         store.finish_run(store.run("made-up/grpo/s0").id, "running")
         with store.lease(store.run("made-up/grpo/s0").id):
             for reply in (client.get("/run/made-up/delete"), client.post("/run/made-up/delete")):

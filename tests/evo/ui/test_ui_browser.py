@@ -64,10 +64,9 @@ def test_a_cell_note_tags_and_delete_by_keyboard_alone(tab, serve, trade_run, tm
         tab.wait_for_url(f"**/candidate/{id}")
         tab.go_back()
         press("#label summary")
-        focus("[name=tags]")
-        tab.keyboard.type("slow trade")
-        focus("[name=note]")
-        tab.keyboard.type("second try")
+        for field, text in (("tags", "slow trade"), ("note", "second try")):
+            focus(f"[name={field}]")
+            tab.keyboard.type(text)
         press("#label button")
         tab.wait_for_selector(".note")
         assert tab.locator(".note").inner_text().split() == ["#slow", "#trade", "second", "try"]
