@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evo.encoding import is_text, prepare_streams, print_warnings_plainly, wrap_words
+from evo.process import is_text, prepare_streams, print_warnings_plainly, wrap_words
 from evo.version import __version__
 from problems.address import did_you_mean
 from problems.entry_points import find_entry_points, load_entry_point, read_summary

@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, Protocol
 
 from evo.config.run import RunConfig
-from evo.encoding import print_warnings_plainly
 from evo.errors import BadInput, SearchFailed, database_lost
 from evo.exit_status import exit_code_of
+from evo.process import print_warnings_plainly
 from evo.runs.finish import SearchOutcome, run_to_end
 from evo.runs.resume import resume_run
 from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators

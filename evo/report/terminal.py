@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from evo.comparison.summary import Summary, describe_verdict, verdicts_of
-from evo.encoding import visible
 from evo.progress.answer import verification_of
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
@@ -28,6 +27,7 @@ from evo.report.tables import (
 )
 from evo.stats.differences import detectable
 from evo.stats.intervals import Interval
+from evo.tui.line import visible
 from problems.address import name_few
 
 ONLY_SHOWN = 8
