@@ -87,6 +87,7 @@ def test_a_difference_over_seeds_by_hand() -> None:
 
 NONE = "no difference shown (a - b = "
 FEW = "p = 0.10; 3 seeds of one problem cannot show one)"
+SAME = "the seeds of one problem do not differ, which leaves no interval; p = 0.0079)"
 ONE = f"{NONE}+1.00; one problem under one seed has no interval)"
 
 
