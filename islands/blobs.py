@@ -16,7 +16,7 @@ _LEFT_OUT = struct.Struct("<cQQ")
 """`d`, which no zlib stream begins with, and the bytes left out at both ends."""
 
 
-def pack(data: bytes, base: bytes | None = None) -> bytes:
+def compress(data: bytes, base: bytes | None = None) -> bytes:
     """Compressed; nothing stays nothing. base: data that it shares much with, which is needed to read it"""
     if not data:
         return b""
@@ -35,8 +35,8 @@ def _count_equal(data: npt.NDArray[np.uint8], base: npt.NDArray[np.uint8]) -> in
     return int(different[0]) if len(different) else length
 
 
-def unpack(blob: bytes, base: bytes | None = None) -> bytes:
-    """The data that was packed on this base. Raises ValueError for bytes that `pack` never wrote."""
+def decompress(blob: bytes, base: bytes | None = None) -> bytes:
+    """The data that was packed on this base. Raises ValueError for bytes that `compress` never wrote."""
     unpacker = zlib.decompressobj(zdict=base) if base else zlib.decompressobj()
     try:
         if not base or blob[:1] != b"d":
@@ -102,16 +102,16 @@ def ids_of(data: bytes) -> npt.NDArray[np.int32]:
 
 def pack_floats(values: npt.ArrayLike) -> bytes:
     """(T,) float32; NaN and infinity survive."""
-    return pack(_to_planes(np.asarray(values).ravel().astype("<f4")))
+    return compress(_to_planes(np.asarray(values).ravel().astype("<f4")))
 
 
 def unpack_floats(blob: bytes) -> npt.NDArray[np.float32]:
-    """The (T,) float32 array that was packed. Raises ValueError as `unpack` does."""
-    return _of_planes(unpack(blob)).view("<f4").astype(np.float32)
+    """The (T,) float32 array that was packed. Raises ValueError as `decompress` does."""
+    return _of_planes(decompress(blob)).view("<f4").astype(np.float32)
 
 
 def _to_planes(array: npt.NDArray[np.generic]) -> bytes:
-    """The first bytes of all numbers, then the second ones, ...: high bytes are alike, and pack well."""
+    """The first bytes of all numbers, then the second ones, ...: high bytes are alike, and compress well."""
     return array.view(np.uint8).reshape(-1, 4).T.tobytes()
 
 

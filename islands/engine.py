@@ -212,17 +212,21 @@ class PreparedStatement:
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         """The first value that each row returns, in order; [] of a statement that returns none. All rows have the same
-        keys, always. Raises SQLAlchemy's errors or the driver's."""
+        keys, always. Raises SQLAlchemy's errors."""
         if connection.dialect.name != "sqlite":
             result = connection.execute(self._statement, rows)
             return list(result.scalars()) if result.returns_rows else []
         sql, parameters = self._compiled or self._compile(connection.dialect, rows[0])
         returned: list[Any] = []
         cursor = connection.connection.cursor()
-        for row in rows:
-            cursor.execute(sql, [row[name] if bind is None else bind(row[name]) for name, bind in parameters])
-            returned += [values[0] for values in cursor.fetchall()]
-        cursor.close()
+        try:
+            for row in rows:
+                cursor.execute(sql, [row[name] if bind is None else bind(row[name]) for name, bind in parameters])
+                returned += [values[0] for values in cursor.fetchall()]
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(sql, None, error, sqlite3.Error, dialect=connection.dialect) from error
+        finally:
+            cursor.close()
         return returned
 
     def _compile(self, dialect: Dialect, row: Mapping[str, Any]) -> tuple[str, list[_Parameter]]:
@@ -270,7 +274,14 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
             return
         if read_only and revision is None:
             raise NoRuns(f"{mask_url(url)}: the database holds no runs yet")
-        _check_known(url, revision)
+        if revision is not None and revision > REVISION:
+            why = f"is newer than this version of evo, which knows {REVISION}; upgrade evo"
+            raise DatabaseUnavailable(f"{mask_url(url)}: its schema {revision} {why}")
+        if revision is not None and revision < BASE:
+            why = (
+                "is too old for this version of evo; the evo of commit 4445a27f writes its runs to files (`evo export`)"
+            )
+            raise DatabaseUnavailable(f"{mask_url(url)}: its schema {revision} {why}")
         if read_only:
             raise DatabaseUnavailable(
                 f"{mask_url(url)}: it has the older schema {revision}, which reading does not change; bring it up to "
@@ -284,19 +295,6 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
         raise unavailable(url, error) from None
     except UnicodeDecodeError:  # the driver cannot decode its error message, which quotes the damaged schema
         raise DatabaseUnavailable(f"{mask_url(url)}: the file is damaged") from None
-
-
-def _check_known(url: URL, revision: str | None) -> None:
-    if revision is None or BASE <= revision <= REVISION:
-        return
-    if revision < BASE:
-        raise DatabaseUnavailable(
-            f"{mask_url(url)}: its schema {revision} is too old for this version of evo; the evo of commit 4445a27f "
-            "writes its runs to files (`evo export`)"
-        )
-    raise DatabaseUnavailable(
-        f"{mask_url(url)}: its schema {revision} is newer than this version of evo, which knows {REVISION}; upgrade evo"
-    )
 
 
 def _upgrade(url: URL, connection: Connection) -> None:

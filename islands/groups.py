@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +25,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from islands.blobs import base_of_ids, ids_of, unfold, unpack, unpack_floats
+from islands.blobs import base_of_ids, decompress, ids_of, unfold, unpack_floats
 from islands.schema import (
     AnswerLinks,
     Candidates,
@@ -320,7 +320,8 @@ def read_groups(
 
 
 def _read(connection: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, ScoredGroup]]:
-    rollouts, prompts = _rollouts(connection, rows), read_prompts(connection, [row.id for row in rows])
+    ids = [row.id for row in rows]
+    rollouts, prompts = read_rollouts(connection, ids), read_prompts(connection, ids)
     return [(row.id, _group(row, prompts[row.id], rollouts.get(row.id, []))) for row in rows]
 
 
@@ -335,34 +336,19 @@ def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]
     packed = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(groups)))}
     missing = {row.base for row in packed.values()} - packed.keys() - {None}
     bases = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(missing)))}
-    of = {id: unpack(row.blob) for id, row in (packed | bases).items() if row.base is None}
-    return {id: of[id] if row.base is None else unpack(row.blob, of[row.base]) for id, row in packed.items()}
+    of = {id: decompress(row.blob) for id, row in (packed | bases).items() if row.base is None}
+    return {id: of[id] if row.base is None else decompress(row.blob, of[row.base]) for id, row in packed.items()}
 
 
-def read_texts(connection: Connection, rollouts: Mapping[int, str]) -> dict[int, str]:
-    """Rollout id -> its whole text. rollouts: the column `text` by id"""
-    links = (
-        select(AnswerLinks.c.rollout_id, Candidates.c.text)
-        .join(Candidates, Candidates.c.id == AnswerLinks.c.candidate_id)
-        .where(AnswerLinks.c.rollout_id.in_(rollouts))
-        .order_by(AnswerLinks.c.rollout_id, AnswerLinks.c.position)
-    )
-    answers: dict[int, list[str]] = {}
-    for rollout, text in connection.execute(links):
-        answers.setdefault(rollout, []).append(text)
-    return {id: unfold(text, answers.get(id, [])) for id, text in rollouts.items()}
-
-
-def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
+def read_rollouts(connection: Connection, groups: Sequence[int]) -> dict[int, list[ScoredRollout]]:
     """Rollouts with their answers, by group id."""
-    ids = [row.id for row in groups]
-    prompts = {id: ids_of(data) for id, data in _unpacked(connection, ids, PromptTexts.c.token_ids).items()}
+    prompts = {id: ids_of(data) for id, data in _unpacked(connection, groups, PromptTexts.c.token_ids).items()}
     answers: dict[int, list[ScoredAnswer]] = {}
     links = (
         select(AnswerLinks.c.rollout_id, AnswerLinks.c.seconds, Candidates.c.identity, *COLUMNS)
         .join(Candidates, Candidates.c.id == AnswerLinks.c.candidate_id)
         .join(Rollouts, Rollouts.c.id == AnswerLinks.c.rollout_id)
-        .where(Rollouts.c.group_id.in_(ids))
+        .where(Rollouts.c.group_id.in_(groups))
         .order_by(AnswerLinks.c.rollout_id, AnswerLinks.c.position)
     )
     for rollout, seconds, identity, *columns in connection.execute(links):
@@ -370,11 +356,13 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
         answer = ScoredAnswer(held.text, bytes(identity), held.score, seconds, held.id)
         answers.setdefault(rollout, []).append(answer)
     found: dict[int, list[ScoredRollout]] = {}
-    samples = select(*Rollouts.c).where(Rollouts.c.group_id.in_(ids)).order_by(Rollouts.c.group_id, Rollouts.c.position)
+    samples = (
+        select(*Rollouts.c).where(Rollouts.c.group_id.in_(groups)).order_by(Rollouts.c.group_id, Rollouts.c.position)
+    )
     for row in connection.execute(samples):
         given, prompt = answers.get(row.id, []), prompts[row.group_id]
         text = unfold(row.text, [answer.text for answer in given])
-        token_ids = ids_of(unpack(row.token_ids, base_of_ids(prompt)))
+        token_ids = ids_of(decompress(row.token_ids, base_of_ids(prompt)))
         record = Rollout(text, token_ids, unpack_floats(row.logprobs), prompt, row.finish)
         scored = ScoredRollout(record, tuple(given), row.format_error)
         found.setdefault(row.group_id, []).append(scored)

@@ -183,8 +183,9 @@ def _changes(
     def run(row: dict[str, Any]) -> dict[str, Any]:
         record = records[row["id"]]
         summary = dict(record.summary)
-        if not same:  # what the search said of its answers, and scores of a verification
-            summary = {key: value for key, value in summary.items() if key not in ("problems", "verified", "solved")}
+        if not same:  # what the search said of its answers, and what a verification measured and said
+            of_search = ("problems", "solved", "verified", "verification")
+            summary = {key: value for key, value in summary.items() if key not in of_search}
         row |= {"status": record.status, "reason": record.reason, "owner": None, "summary": json.dumps(summary)}
         return row | {"config": json.dumps({**record.config, "weights": dict(weights)})}
 

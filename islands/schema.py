@@ -184,7 +184,7 @@ PromptGroups = define(
 PromptTexts = define(
     "prompts",
     "The prompt of a group: a compressed JSON list of its system message and request; and its token ids (P,), "
-    "compressed. base: the group on whose texts and ids these were packed (islands.blobs.pack); its own have no base.",
+    "compressed. base: the group on whose texts and ids these were packed (islands.blobs); its own have no base.",
     column("group_id", BigId, ForeignKey("prompt_groups.id"), primary_key=True, autoincrement=False),
     column("base", BigInteger, nullable=True),
     column("texts", LargeBinary),

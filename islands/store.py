@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,13 @@ _CONFIRM = PreparedStatement(
 )
 
 
+@dataclass(eq=False)
 class Transaction:
     """One transaction. Callbacks run once it has been committed or rolled back; they must not raise."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.committed: list[Callable[[], None]] = []
-        self.rolled_back: list[Callable[[], None]] = []
+    connection: Connection
+    committed: list[Callable[[], None]] = field(default_factory=list)
+    rolled_back: list[Callable[[], None]] = field(default_factory=list)
 
     def on_end(self, committed: Callable[[], None], rolled_back: Callable[[], None]) -> None:
         """Register what to do at the end."""
@@ -52,16 +51,17 @@ class Transaction:
         self.rolled_back.append(rolled_back)
 
 
+@dataclass(eq=False)
 class Lease:
     """The right to write to a run until it is released; a context manager."""
 
-    def __init__(self, store: Store, run_id: int, owner: str) -> None:
-        self.run_id, self.owner = run_id, owner
-        self._store = store
+    store: Store
+    run_id: int
+    owner: str
 
     def release(self) -> None:
         """Give the run free. Safe to call twice."""
-        self._store.release(self)
+        self.store.release(self)
 
     def __enter__(self) -> Lease:
         return self
@@ -163,9 +163,7 @@ class Store:
             except BaseException as error:
                 for callback in tx.rolled_back if tx else ():
                     callback()
-                if isinstance(
-                    error, OperationalError | InterfaceError | sqlite3.OperationalError
-                ):  # gone, locked, full
+                if isinstance(error, OperationalError | InterfaceError):  # gone, locked, full
                     raise unavailable(self.url, error) from error
                 raise
             finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from islands.blobs import base_of_ids, fold, ids_to_bytes, pack, pack_floats
+from islands.blobs import base_of_ids, compress, fold, ids_to_bytes, pack_floats
 from islands.engine import PreparedStatement
 from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store, Transaction
@@ -26,7 +26,7 @@ _Cells = Sequence[tuple[int, str, int | None]]
 
 
 def _first_places(group: ScoredGroup, born: Collection[bytes]) -> list[list[int]]:
-    """Of each rollout, the places of its answers that are new candidates and stand first in the group."""
+    """Of each rollout, the places of its answers that are new candidates and are first in the group."""
     unseen, firsts = set(born), list[list[int]]()
     for scored in group.rollouts:
         firsts.append([])
@@ -68,7 +68,7 @@ class GroupWriter:
         prompt_ids = ids_to_bytes(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
         texts = json.dumps([group.prompt.system, group.prompt.user]).encode()
         base, base_texts, base_ids = self._base or (None, None, None)
-        packed = dict(texts=pack(texts, base_texts), token_ids=pack(prompt_ids, base_ids))
+        packed = dict(texts=compress(texts, base_texts), token_ids=compress(prompt_ids, base_ids))
         _PROMPT.run(tx.connection, [dict(packed, group_id=group_id, base=base)])
         self._base = self._base or (group_id, texts, prompt_ids)
         ids = self.write_candidates(
@@ -93,7 +93,7 @@ class GroupWriter:
             dict(
                 group_id=group_id, position=position, finish=scored.rollout.finish, format_error=scored.format_error,
                 text=fold(scored.rollout.text, {place: scored.answers[place].text for place in places}),
-                token_ids=pack(ids_to_bytes(scored.rollout.token_ids), base),
+                token_ids=compress(ids_to_bytes(scored.rollout.token_ids), base),
                 logprobs=pack_floats(scored.rollout.logprobs),
             )
             for position, (scored, places) in enumerate(zip(group.rollouts, firsts, strict=True))

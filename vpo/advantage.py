@@ -5,7 +5,7 @@ to every token of that rollout.
 
 Shapes: G rollouts, m answers each, d objectives, K weights. `valid` (G, m) marks the answers that exist. Missing and
 failed ones are worth the least of the group, and at most 0 (vpo.scalarize.with_floor). So no method ranks such an
-answer above another one, and a constant added to all rewards changes no advantage (while none is missing).
+answer above another one, and a constant added to all rewards changes no advantage but MaxRL's (while none is missing).
 Single-answer methods use the first answer of each rollout. `scalar` is the task's deployment weighting (d,), the mean
 if None.
 
@@ -19,15 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import comb
+from math import comb, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from vpo.scalarize import Bools, Floats, set_rewards, successes, with_floor
+from vpo.training import TrainingStopped
 
 EPSILON = 1e-6
 """Added to every denominator, and the spread below which a group teaches nothing."""
+
+WHITENING_EPSILON = 1e-8
+"""Added to the variance that a batch is whitened by, as in veRL."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,22 @@ def grpo(group: GroupRewards) -> Floats:
     return normalise(group.first @ group.scalar, sample=True)
 
 
+def maxrl(group: GroupRewards) -> Floats:
+    """(r - mean) / (mean + eps) of the fixed scalar, zeros if no answer scores (MaxRL, arXiv 2602.02710). -> (G,)
+
+    Raises TrainingStopped for a reward below 0: a mean below 0 turns the order round, one near 0 has no scale.
+    """
+    r = group.first @ group.scalar
+    if r.std() < EPSILON:
+        return np.zeros_like(r)
+    if r.min() < 0:
+        raise TrainingStopped(
+            f"maxrl divides by the group's mean reward and takes no reward below 0, and one is {r.min():.6g} (the mean "
+            f"is {r.mean():.6g}); make the scorer's rewards positive, or use grpo"
+        )
+    return (r - r.mean()) / (r.mean() + EPSILON)
+
+
 def subset_size(n: int) -> int:
     """k of max@k for a group of n: max(2, n // 2), as in the official code, but below n, since at n all leads are
     equal."""
@@ -151,6 +171,27 @@ def max_at_k(group: GroupRewards) -> Floats:
     coefficients = np.empty(n)
     coefficients[order] = (led + joined[::-1].cumsum()[::-1] - joined) / comb(n, k)
     return normalise(coefficients, sample=True)
+
+
+def gdpo(group: GroupRewards) -> Floats:
+    """Each objective normalised separately in the group, then summed (GDPO, arXiv 2601.05242). -> (G,)
+
+    Its last step whitens the sums over the tokens of the batch (`whitening`), which needs more than one group.
+    """
+    return np.asarray(np.stack([normalise(column, sample=True) for column in group.first.T]).sum(axis=0))
+
+
+def whitening(count: float, total: float, squares: float) -> tuple[float, float]:
+    """(mean, divisor) that whiten a batch's token advantages, as veRL's masked_whiten: (A - mean) / divisor.
+
+    count, total, squares: tokens of the batch, the sum of their advantages and of the squares. Raises ValueError for
+    fewer than two tokens.
+    """
+    if count < 2:
+        raise ValueError(f"a batch of {count:g} tokens cannot be whitened")
+    mean = total / count
+    variance = max(squares / count - mean * mean, 0.0) * count / (count - 1)
+    return mean, sqrt(variance + WHITENING_EPSILON)
 
 
 def random_weighting(group: GroupRewards) -> Floats:
@@ -226,6 +267,7 @@ class Method:
 
     chain: whether a rollout is a chain of m answers (else m = 1 is sampled)
     scalar: it sees only the fixed deployment scalar, never the vector
+    whitened: whether the advantages are whitened over the batch
     goals: it takes a goal per weight where reaching goals is rewarded
     success: it learns from success and failure, and from no other reward
     """
@@ -233,6 +275,7 @@ class Method:
     estimate: Estimator
     chain: bool
     scalar: bool = False
+    whitened: bool = False
     goals: bool = False
     success: bool = False
 
@@ -249,6 +292,8 @@ class Method:
 METHODS: dict[str, Method] = {
     "grpo": Method(grpo, chain=False, scalar=True),
     "max_at_k": Method(max_at_k, chain=False, scalar=True),
+    "maxrl": Method(maxrl, chain=False, scalar=True),
+    "gdpo": Method(gdpo, chain=False, whitened=True),
     "random_weighting": Method(random_weighting, chain=False),
     "multi_rlvr": Method(multi_rlvr, chain=True, scalar=True),
     "pass_at_k": Method(pass_at_k_slope, chain=False, scalar=True, success=True),

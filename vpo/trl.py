@@ -34,7 +34,7 @@ import torch
 from problems.contract import Score, ScorerFault
 from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
-from vpo.advantage import METHODS, ONLY_HERE
+from vpo.advantage import METHODS, ONLY_HERE, whitening
 from vpo.chain import parse_chain
 from vpo.hf.cache import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
@@ -61,7 +61,7 @@ class VPOTrainer(GRPOTrainer):
     """TRL's GRPOTrainer over chains of answers with reward vectors.
 
     score: (row, answer) -> the answer's reward vector (d,), one d for all answers of a row, higher is better, of any
-        sign; or a problems.contract.Score. An answer that is missing is worth
+        sign (vpo.advantage; maxrl takes none below 0); or a problems.contract.Score. An answer that is missing is worth
         the least of its group, and at most 0. An exception stops the training
     method: a row of vpo.advantage.METHODS, without those that need what a search held (vpo.advantage.ONLY_HERE)
     answers: m, the most answers a completion may hold; None = 3 for the methods of chains, else 1. The prompts must
@@ -129,6 +129,10 @@ class VPOTrainer(GRPOTrainer):
         self._credit = [
             row for group in groups for row in token_advantages(group, group_advantages(group, self.estimation))
         ]
+        every = np.concatenate([np.zeros(0), *self._credit]).astype(np.float64)
+        if METHODS[self.estimation.method].whitened and every.any():  # a batch without advantages teaches nothing
+            mean, divisor = whitening(len(every), float(every.sum()), float(every @ every))
+            self._credit = [(row - mean) / divisor for row in self._credit]
         best = [max(row) for group in groups for row in counted_fitness(group).tolist()]
         return torch.tensor(best, dtype=torch.float32, device=self.accelerator.device)[:, None]
 

@@ -24,7 +24,7 @@ from evo.progress.training import TrainingProgress
 from evo.search.status import clock
 from evo.tui.child import can_show
 from evo.tui.plot import sparkcurve
-from islands.names import hide_password
+from problems.redaction import redact
 
 _MARKS = {
     Status.WAITING: "·", Status.BEGUN: "▸", Status.DONE: "✓", Status.INTERRUPTED: "‖", Status.FAILED: "✗",
@@ -61,7 +61,7 @@ def pipeline_command(file: str, output: str | None, db: str | None, dry_run: boo
     if dry_run:
         _print(console, _describe(run, left, Status.WAITING), as_json, "")
         return 0
-    again = ["evo", "pipeline", file, *(["-o", output] if output else []), *(["--db", hide_password(db)] if db else [])]
+    again = ["evo", "pipeline", file, *(["-o", output] if output else []), *(["--db", redact(db)] if db else [])]
 
     board = _Board(run, console)
 
@@ -165,7 +165,7 @@ def _describe(run: PipelineRun, left: Sequence[Stage], outcome: Status) -> dict[
                 "reason": record.reason,
             }
         )
-    return {"outcome": str(outcome), "directory": str(run.folder), "db": hide_password(run.db), "stages": stages}
+    return {"outcome": str(outcome), "directory": str(run.folder), "db": redact(run.db), "stages": stages}
 
 
 def _print(console: Console, record: dict[str, Any], as_json: bool, again: str) -> None:

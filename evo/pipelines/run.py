@@ -35,13 +35,13 @@ from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
 from islands.engine import parse_url
 from islands.errors import DatabaseUnavailable, NoRuns, UnknownRun
-from islands.names import hide_password
 from islands.runs import group_count
 from islands.store import Store
 from islands.types import RunRecord
 from problems.address import user_path
 from problems.contract import BadAddress
 from problems.fingerprint import files_fingerprint, files_named_by, fingerprint_of
+from problems.redaction import redact
 from problems.registry import is_of_package
 from vpo.policies.address import PolicyAddress, parse_addresses
 from vpo.policies.checkpoint import find_base, fingerprint
@@ -82,7 +82,7 @@ class PipelineState(StrictModel):
     stages: dict[str, StageRecord] = Field(default_factory=dict)
 
 
-Report = Callable[[Stage, StageRecord, bool], None]
+OnStage = Callable[[Stage, StageRecord, bool], None]
 """Called when a stage begins and when it ends, with whether it had begun before."""
 
 
@@ -101,7 +101,7 @@ class PipelineRun:
         self.interrupted = False
         self._process: CommandProcess | None = None
         self._on_line: Callable[[str], object] | None = None
-        self._named = hide_password(db or "")
+        self._named = redact(db or "")
         self._load()
 
     def _load(self) -> None:
@@ -161,7 +161,7 @@ class PipelineRun:
 
     def _changed(self, stage: Stage, record: StageRecord) -> dict[str, tuple[str, str]]:
         """The settings that differ from those it was begun with, each as it was and is. A training whose budgets grow
-        is one that is to go on, unless a stage was done with the shorter one."""
+        may continue, unless a stage was done with the shorter one."""
         given = dict.fromkeys([*record.settings, *stage.given])
         pairs = {key: (record.settings.get(key), stage.given.get(key)) for key in given}
         pairs = {key: (was, now) for key, (was, now) in pairs.items() if was != now}
@@ -188,7 +188,7 @@ class PipelineRun:
         self,
         *,
         quiet: bool,
-        report: Report,
+        report: OnStage,
         on_line: Callable[[str], object] | None = None,
     ) -> tuple[Status, list[Stage]]:
         """Do the stages that are left, in their order: DONE, FAILED or INTERRUPTED, and what was left. After a failure
@@ -261,7 +261,7 @@ class PipelineRun:
         path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
         return str(path)
 
-    def _do(self, stage: Stage, quiet: bool, report: Report) -> Status:
+    def _do(self, stage: Stage, quiet: bool, report: OnStage) -> Status:
         before, began = self.record(stage.name), time.monotonic()
         record = StageRecord(
             state=Status.BEGUN, settings=dict(stage.given), inputs=self._inputs(stage), seconds=before.seconds
@@ -313,7 +313,7 @@ class PipelineRun:
 
 
 def _lengthens(key: str, pair: tuple[Any, Any]) -> bool:
-    """Whether a training with the second value of a setting goes on from one with the first."""
+    """Whether a training with the second value of a setting continues from one with the first."""
     was, now = pair
     numbers = isinstance(was, int | float) and isinstance(now, int | float)
     return key in RESUMABLE and (now is None or not numbers or now > was)

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from evo.config.run import RunConfig
-from evo.config.trackers import check_trackers
+from evo.config.run import RunConfig, check_trackers
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.registry import open_format

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig
-from evo.config.trackers import check_trackers, tracker_name
+from evo.config.run import RunConfig, check_trackers, tracker_name
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun, check_seeds
@@ -71,12 +70,13 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
 
 
 def config_of(run: RunRecord, changes: Changes = UNCHANGED) -> RunConfig:
-    """The configuration of a stored run, changed if it continues so. Raises BadInput if it has other settings than
+    """The configuration of a stored run, changed if it continues so. Raises BadInput if it has set other settings than
     those of this version, whose defaults may be others too."""
-    if unknown := run.config.keys() - RunConfig.model_fields.keys():
+    stored = {key: value for key, value in run.config.items() if key in RunConfig.model_fields or value is not None}
+    if unknown := stored.keys() - RunConfig.model_fields.keys():
         settings = name_few(sorted(unknown), 3)
         raise BadInput(f"run {run.name} has settings of another version of evo, which must continue it: {settings}")
-    return parse(RunConfig, {**run.config, **changes.settings}, f"run {run.name}")
+    return parse(RunConfig, {**stored, **changes.settings}, f"run {run.name}")
 
 
 async def resume_run(

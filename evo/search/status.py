@@ -35,11 +35,7 @@ class ActiveTime:
     """
 
     def __init__(self) -> None:
-        self.periods: list[Period] = []
-        self.resume()
-
-    def resume(self) -> None:
-        self.periods.append((time.time(), math.inf))
+        self.periods: list[Period] = [(time.time(), math.inf)]
         self._since = time.monotonic()
 
     def pause(self) -> None:
@@ -126,10 +122,6 @@ class SearchStatus(Totals):
         """Seconds searched, at least a little more than none."""
         return max(self.active.seconds, 1e-9)
 
-    @property
-    def solved(self) -> int:
-        return sum(problem_run.solved for problem_run in self.problem_runs)
-
     def carry(self, summary: Mapping[str, Any], committed: Totals) -> None:
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
         SUMMARY_SECONDS older."""
@@ -147,7 +139,7 @@ class SearchStatus(Totals):
         seconds, sampling = self.elapsed, self.policy_before + self.policy_seconds
         return {
             **self.as_dict(),
-            "solved": self.solved,
+            "solved": sum(problem_run.solved for problem_run in self.problem_runs),
             "estimated_tokens": self.estimated,
             "active": self.active.stored(),
             "seconds": round(seconds, 3),
@@ -190,6 +182,17 @@ def clock(seconds: float) -> str:
 def format_time(seconds: float) -> str:
     """A day and time of this machine's clock, with its zone: 24 Nov 16:45 CET. seconds: since 1970"""
     return datetime.fromtimestamp(seconds).astimezone().strftime("%d %b %H:%M %Z")
+
+
+def describe_work(counts: Mapping[str, Any], seconds: float | None, solved: int, known: int, others: str = "") -> str:
+    """What a search did, in words: 2 of 3 solved, 40 iterations, 120 answers, 900 tokens in 1:05. counts: as
+    Totals.as_dict has them; known: problems with a target; others: words between"""
+    parts = [f"{solved} of {known} solved" if known else "", others, f"{counts['groups']:,} iterations"]
+    parts += [
+        f"{counts['answers']:,} answers",
+        describe_usage(*(counts[k] for k in ("tokens", "prompt_tokens", "cost"))),
+    ]
+    return ", ".join(filter(None, parts)) + (f" in {clock(seconds)}" if seconds else "")
 
 
 def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:

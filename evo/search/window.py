@@ -132,11 +132,15 @@ class Window:
         asked = [iteration for iteration in self._flying if not iteration.is_sampled]
         if self.size.async_window:
             waiting += [iteration.sampled for iteration in asked]
-            if all(self._is_held(iteration) for iteration in asked):  # else a call will come back and make room
+            if all(
+                self.samplers[one.operator].holds(one.sampled) for one in asked
+            ):  # else a call will come back and make room
                 for sampler in self.samplers:
                     sampler.flush()
-        elif self._is_held(self._flying[0]):
-            self.samplers[self._flying[0].operator].flush()
+        else:
+            oldest = self._flying[0]
+            if (sampler := self.samplers[oldest.operator]).holds(oldest.sampled):
+                sampler.flush()
         return bool((await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
 
     async def gather(self, queued: int, seconds: float) -> None:
@@ -149,9 +153,6 @@ class Window:
     def _leaving(self) -> list[Iteration]:
         """Those of which the first to be back leaves next."""
         return self._flying if self.size.async_window else self._flying[:1]
-
-    def _is_held(self, iteration: Iteration) -> bool:
-        return self.samplers[iteration.operator].holds(iteration.sampled)
 
     async def _complete(self, iteration: Iteration) -> ScoredGroup:
         failed: dict[int, PolicyUnavailable] = {}

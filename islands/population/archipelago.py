@@ -87,14 +87,9 @@ class Archipelago:
             self.space.add_reference(answer.text)
         return measured
 
-    def known(self, identity: bytes) -> int | None:
-        """Candidate id of an identity."""
-        ordinal = self.columns.known(identity)
-        return None if ordinal is None else self.columns.ids[ordinal]
-
     def id_of(self, identity: bytes) -> int:
         """Candidate id of an identity that is stored. Raises KeyError."""
-        known = self.known(identity)
+        known = self.columns.known(identity)
         if known is None:
             raise KeyError(identity.hex())
         return known

@@ -68,8 +68,9 @@ class Columns:
         return ordinal
 
     def known(self, identity: bytes) -> int | None:
-        """The ordinal of the candidate with that identity."""
-        return self._known.get(identity)
+        """The id of the candidate with that identity."""
+        ordinal = self._known.get(identity)
+        return None if ordinal is None else self.ids[ordinal]
 
     def ordinal(self, id: int) -> int:
         """The ordinal of a candidate by its database id, O(log n). Raises KeyError if it is not here."""

@@ -76,7 +76,9 @@ class Population:
         self.check(group)
         generation = self._archipelago.generation_after(group.parent)
         answers = group.all_answers()
-        fresh = list({a.identity: a for a in reversed(answers) if self._archipelago.known(a.identity) is None}.values())
+        fresh = list(
+            {a.identity: a for a in reversed(answers) if self._archipelago.columns.known(a.identity) is None}.values()
+        )
         fresh.reverse()
         measures = self._archipelago.measure(fresh)
         self._group, ids = self._writer.write_group(tx, group, fresh, measures, generation, self._archipelago.id_of)
@@ -102,7 +104,7 @@ class Population:
         self._join(tx)
         if self.sequence >= 0:
             raise RuntimeError(f"{self.problem.name}: a seed comes before the first group")
-        known = self._archipelago.known(answer.identity)
+        known = self._archipelago.columns.known(answer.identity)
         if known is not None:
             return Placement(known, False, False)
         self._check([answer.score])
@@ -189,7 +191,7 @@ class Population:
 
     def known(self, identity: bytes) -> int | None:
         """The stored candidate with that identity."""
-        return self._archipelago.known(identity)
+        return self._archipelago.columns.known(identity)
 
     def candidate(self, candidate_id: int) -> Candidate:
         """A candidate by id. Raises KeyError."""

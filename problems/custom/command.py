@@ -13,7 +13,7 @@ answer's fault too, except the seed's. A command that lets the candidate print t
 the candidate, and print your measurement.
 
 Further keys: objectives, target, directions, weights, timeout (seconds, 30), readable (more files and folders),
-isolated (false for a trusted command that needs the network or a GPU), resources (as in {gpus: 1}).
+isolated (false for a trusted command that needs the network or a GPU).
 
 A candidate of several files is one text, in which a line names each file where it begins:
 

@@ -10,12 +10,11 @@ answer; a mapping with `rewards` (a list, or a mapping) instead of the names; or
 The file may also define: `statement` and `seed_answer` (texts, or functions without arguments; a list of seeds is where
 a search starts), `objectives` (else the names that the seed's score has, sorted, without timings), `directions` (a
 mapping from objective to "max" or "min", see problems.custom.scorer_problem), `target`, `answer_format`, `weights` (a
-mapping from objective to weight, or a list; the fitness is then the weighted mean), and four that are read before the
+mapping from objective to weight, or a list; the fitness is then the weighted mean), and three that are read before the
 file runs, so they must be written out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders
-it reads, relative to its own), `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs
-unconfined, and so does any answer that it executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see
-problems.scoring). `score` may be a coroutine function. `held_out(answer)` returns the same names as `score`, by cases
-that steer no search: `evo best` reports them.
+it reads, relative to its own) and `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs
+unconfined, and so does any answer that it executes). `score` may be a coroutine function. `held_out(answer)` returns
+the same names as `score`, by cases that steer no search: `evo best` reports them.
 
 A name that is near one of these, and that nothing in the file reads, is refused: a misspelt `directions` would let the
 search go the wrong way.

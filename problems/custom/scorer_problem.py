@@ -32,7 +32,6 @@ from problems.objectives import (
 from problems.python_syntax import defined_names
 from problems.redaction import redact_known, redact_strings
 from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
-from problems.scoring import GPUS, check_resources
 from problems.weights import order_weights
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ SHIMS = ROOT / "problems" / "shims"
 LIMITS = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 20, processes=64)
 TIMEOUT = 30.0
 """Seconds per answer if the user sets none."""
-SCORER_OPTIONS = ("timeout", "readable", "isolated", "resources")
+SCORER_OPTIONS = ("timeout", "readable", "isolated")
 """The declarations of a scorer that are read before it runs."""
 DECLARED = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
 """Its other declarations."""
@@ -89,7 +88,7 @@ class ScorerProblem(Problem):
         self._declared = dict(declared or {})
         self.timeout: float | None = options.timeout
         self.execution = "shared" if options.isolated else "unconfined"
-        self.resources, self._readable = options.resources, options.readable
+        self._readable = options.readable
         self.objectives: tuple[str, ...] = ("score",)
         self._target: float | None = None
         self._own_weights: Mapping[str, float] | None = None
@@ -456,12 +455,11 @@ def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> dict[s
 
 
 class ScorerOptions(NamedTuple):
-    """timeout: seconds per answer; isolated: not trusted; readable: whole paths; resources: see problems.scoring"""
+    """timeout: seconds per answer; isolated: not trusted; readable: whole paths"""
 
     timeout: float
     isolated: bool
     readable: tuple[str, ...]
-    resources: Mapping[str, float]
 
 
 def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> ScorerOptions:
@@ -476,17 +474,11 @@ def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> Sco
         raise BadAddress(f"{where}: isolated is {isolated!r}, not True or False")
     if not isinstance(readable, list | tuple) or not all(isinstance(item, str) for item in readable):
         raise BadAddress(f"{where}: readable is {readable!r}, not a list of paths")
-    try:
-        resources = check_resources(options.get("resources", {}))
-    except ValueError as error:
-        raise BadAddress(f"{where}: resources is {error}") from None
-    if resources.get(GPUS) and isolated:
-        raise BadAddress(f"{where}: the sandbox has no GPUs, which resources names: set isolated = False too")
     paths = [(folder / item).resolve() for item in readable]
     for item in paths:
         if not item.exists():
             raise BadAddress(f"{where}: readable names {item}, which does not exist")
-    return ScorerOptions(float(timeout), isolated, tuple(map(str, paths)), resources)
+    return ScorerOptions(float(timeout), isolated, tuple(map(str, paths)))
 
 
 def python_spec(target: Path, options: ScorerOptions, **environment: str) -> EvaluatorSpec:

@@ -53,7 +53,7 @@ def test_the_guide_for_hosted_models_leads_to_a_best_program(
 
 PAGE = (ROOT / "docs/tutorial/openevolve.md").read_text()
 SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
-OURS = {"target", "objectives", "directions", "readable", "resources"}
+OURS = {"target", "objectives", "directions", "readable"}
 
 
 def rows(section: str) -> dict[str, str]:

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from islands.blobs import fold, ids_of, ids_to_bytes, pack, pack_floats, unfold, unpack, unpack_floats
+from islands.blobs import compress, decompress, fold, ids_of, ids_to_bytes, pack_floats, unfold, unpack_floats
 
 
 @settings(deadline=None)
 @given(arrays.arrays(np.int32, st.integers(0, 50)))
 def test_ids_come_back(ids):
-    found = ids_of(unpack(pack(ids_to_bytes(ids))))
+    found = ids_of(decompress(compress(ids_to_bytes(ids))))
     assert found.dtype == np.int32 and np.array_equal(found, ids)
 
 
@@ -32,8 +32,8 @@ def test_floats_come_back_bit_by_bit(values):
 def test_what_a_base_holds_is_stored_once(own, other, length):
     shared = np.random.default_rng(0).bytes(length)
     data, base = shared + own, other + shared
-    packed = pack(data, base)
-    assert unpack(packed, base) == data and unpack(pack(data)) == data
+    packed = compress(data, base)
+    assert decompress(packed, base) == data and decompress(compress(data)) == data
     assert length > 20_000 or len(packed) < len(own) + length / 50 + 100
 
 

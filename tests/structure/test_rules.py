@@ -43,7 +43,6 @@ BY_NAME = {
     "evo/__init__.py": "exports that load when used",
     "problems/entry_points.py": "exports that load when used",
     "evo/cli/": "commands that load when used, and a stream's methods",
-    "evo/cluster/": "methods of a remote actor, which Ray names",
     "evo/comparison/": "arrays, settings and messages by name",
     "evo/config/": "settings by name",
     "evo/training/": "settings by name",

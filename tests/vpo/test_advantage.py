@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from vpo.advantage import METHODS, GroupRewards, advantages, normalise
+from vpo.advantage import METHODS, GroupRewards, advantages, normalise, whitening
 from vpo.scalarize import dirichlet_weights, reachable_goals, with_floor
+from vpo.training import TrainingStopped
 
 unit = st.floats(0, 1, width=16)
 shapes = st.tuples(st.integers(2, 6), st.integers(1, 4), st.integers(1, 4))
@@ -45,6 +46,31 @@ def official_max_at_k(r):
 def test_official_max_at_k_by_subsets(n, digits):
     r = np.round(np.random.default_rng(n).random(n), digits)  # one digit: with ties
     assert advantages("max_at_k", single(*r)) == pytest.approx(official_max_at_k(r), abs=1e-9)
+
+
+def test_official_gdpo_by_hand():
+    rewards = np.random.default_rng(0).random((2, 4, 1, 3))  # two groups of four rollouts, three objectives
+    tokens = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+    per_objective = (rewards - rewards.mean(1, keepdims=True)) / (rewards.std(1, ddof=1, keepdims=True) + 1e-6)
+    token_sums = np.repeat(per_objective.sum(-1).ravel(), tokens)
+    expected = (token_sums - token_sums.mean()) / np.sqrt(token_sums.var(ddof=1) + 1e-8)
+
+    mine = np.repeat(np.concatenate([advantages("gdpo", GroupRewards.of(group)) for group in rewards]), tokens)
+    mean, divisor = whitening(len(mine), mine.sum(), mine @ mine)
+    assert (mine - mean) / divisor == pytest.approx(expected, abs=1e-9)
+    with pytest.raises(ValueError, match="cannot be whitened"):
+        whitening(1, 0.5, 0.25)
+
+
+def test_maxrl_divides_by_the_mean():
+    assert advantages("maxrl", single(0, 0, 0, 1)) == pytest.approx([-1, -1, -1, 3], rel=1e-4)
+    assert advantages("maxrl", single(0, 0, 0)).tolist() == [0, 0, 0]
+
+
+def test_gdpo_normalises_each_objective_by_itself():
+    group = GroupRewards.of(np.array([[[0.0, 10.0]], [[1.0, 0.0]]]))
+    assert advantages("gdpo", group) == pytest.approx([0, 0], abs=1e-5)
+    assert advantages("grpo", group)[0] > 0.7, "the plain scalar lets the larger objective win"
 
 
 def test_multi_rlvr_sums_and_vpo_takes_the_best():
@@ -93,8 +119,8 @@ def test_only_single_answer_methods_look_at_the_first_answer_alone():
         assert same == (not method.chain), name
 
 
-ANY_REWARD = ("grpo", "max_at_k", "random_weighting", "multi_rlvr", "vpo", "pass_at_k")
-"""Methods that a constant added to all rewards does not change."""
+ANY_REWARD = ("grpo", "max_at_k", "gdpo", "random_weighting", "multi_rlvr", "vpo", "pass_at_k")
+"""Methods that a constant added to all rewards does not change. MaxRL divides by the mean."""
 # sums of these are exact, so that equal rewards stay equal after the constant is added
 eighths = st.integers(-64, 64).map(lambda n: n / 8)
 any_rewards = shapes.flatmap(
@@ -145,7 +171,7 @@ def test_the_order_is_never_turned_round(case):
         assert counted[~sound].max(initial=-np.inf) <= max(counted[sound].min(), 0)
         assert (counted[~sound] <= counted[sound].min(axis=0)).all()
     group = of_any(rewards, valid, failed, np.zeros_like(valid), seed)
-    for method in ("grpo", "max_at_k", "random_weighting", "multi_rlvr", "vpo"):
+    for method in ("grpo", "max_at_k", "random_weighting", "multi_rlvr", "vpo", "gdpo"):
         found = advantages(method, group)
         for i, j in itertools.permutations(range(len(found)), 2):
             seen = slice(None) if METHODS[method].chain else slice(0, 1)
@@ -161,9 +187,16 @@ def test_rewards_from_0_on_are_as_they_were(case):
     assert (with_floor(rewards, valid, np.ones_like(valid)) == np.where(valid[..., None], rewards, 0.0)).all()
     zeroed = np.where(valid[..., None], rewards, 0.0)
     every = np.ones_like(valid)
-    for method in ("grpo", "max_at_k", "random_weighting", "multi_rlvr", "vpo"):
+    for method in ("grpo", "max_at_k", "maxrl", "gdpo", "random_weighting", "multi_rlvr", "vpo"):
         mine, plain = group_of(rewards, valid, seed), group_of(zeroed, every, seed)
         assert (advantages(method, mine) == advantages(method, plain)).all(), method
+
+
+@pytest.mark.parametrize("rewards", [(-4, -3, -2, -1), (-1, 0.99999), (-0.5, 3)])
+def test_maxrl_refuses_rewards_below_0(rewards):
+    with pytest.raises(TrainingStopped, match="maxrl divides by the group's mean reward and takes no reward below 0"):
+        advantages("maxrl", single(*rewards))
+    assert not advantages("maxrl", single(-1, -1)).any()
 
 
 def test_the_scale_of_vpo_and_of_the_baselines():

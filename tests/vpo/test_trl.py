@@ -151,6 +151,14 @@ def test_a_completion_without_answers_is_not_worth_more_than_answers_of_a_loss(
     assert best.tolist() == [[0.0]] * SIZE and all(len(row) == 0 for row in trainer._credit), "without a token"
 
 
+def test_official_gdpo_is_whitened_over_the_batch(checkpoint: Path, tmp_path: Path) -> None:
+    trainer = trainer_of(checkpoint, tmp_path, method="gdpo", answers=1)
+    batch = generated(trainer)
+    tokens = np.concatenate(trainer._credit)
+    assert (tokens.mean(), tokens.std(ddof=1)) == pytest.approx((0, 1), abs=1e-4)
+    np.testing.assert_allclose(batch["advantages"].numpy(), [row[0] for row in trainer._credit], atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("loss_type", "beta", "stale"),
     [("dapo", 0.2, ""), ("bnpo", 0.0, "ratio"), ("bnpo", 0.2, "truncated"), ("dapo", 0.2, "ratio")],

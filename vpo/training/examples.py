@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from problems.types import ScoredGroup
-from vpo.advantage import METHODS, GroupRewards, advantages
+from vpo.advantage import METHODS, GroupRewards, advantages, whitening
 from vpo.scalarize import Bools, Floats, dirichlet_weights, reachable_goals, with_floor
 from vpo.training.config import Estimation
 
@@ -130,7 +130,10 @@ def example_group(group: ScoredGroup, estimation: Estimation, goal: Goal | None 
 def example_groups(groups: Sequence[ScoredGroup], estimation: Estimation, find_goal: FindGoal) -> list[ExampleGroup]:
     """The examples of those groups that teach something. find_goal: called for each"""
     made = (example_group(group, estimation, find_goal(group)) for group in groups)
-    return [example for example in made if example is not None]
+    examples = [example for example in made if example is not None]
+    if not METHODS[estimation.method].whitened:
+        return examples
+    return whiten(examples, sum(len(one.rollout.token_ids) for group in groups for one in group.rollouts))
 
 
 def token_advantages(group: ScoredGroup, credit: Floats) -> list[npt.NDArray[np.float32]]:
@@ -138,4 +141,24 @@ def token_advantages(group: ScoredGroup, credit: Floats) -> list[npt.NDArray[np.
     return [
         np.broadcast_to(np.asarray(advantage, np.float32), rollout.rollout.token_ids.shape)
         for rollout, advantage in zip(group.rollouts, credit, strict=True)
+    ]
+
+
+def whiten(groups: Sequence[ExampleGroup], tokens: float) -> list[ExampleGroup]:
+    """The batch's token advantages less their mean, over their sample deviation: the last step of official GDPO.
+
+    tokens: of the batch; those of groups that are left out as spreadless count, with advantage 0
+    """
+    rows = [example.advantages.astype(np.float64) for group in groups for example in group.examples]
+    total = sum(float(row.sum()) for row in rows)
+    squares = sum(float(row @ row) for row in rows)
+    if not squares:
+        return list(groups)
+    mean, divisor = whitening(tokens, total, squares)
+    return [
+        replace(
+            group,
+            examples=tuple(replace(one, advantages=(one.advantages - mean) / divisor) for one in group.examples),
+        )
+        for group in groups
     ]

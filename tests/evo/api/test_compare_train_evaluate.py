@@ -74,12 +74,6 @@ def test_arguments_are_checked(function, given, settings, error, message):
         getattr(evo, function)(*given, **usual | settings)
 
 
-def test_policies_and_problems_are_loaded_as_objects(digits):
-    assert evo.load_policy("scripted:echo", temperature=0.5).temperature == 0.5
-    found = evo.load_problems(["maze:test/3", digits("mine")])
-    assert [problem.name for problem in found] == ["maze:test/3", "mine"]
-
-
 def test_an_evaluation_leaves_out_a_problem_whose_scorer_fails(digits):
     problems = [digits("good"), digits("bad", fault_on=lambda answer: True)]
     with pytest.warns(evo.ScorerWarning, match="bad is left out: bad: no score"):

@@ -13,6 +13,7 @@ from support.rows import yaml_rows
 
 import evo
 from islands.errors import RunExists, UnknownRun
+from problems.registry import resolve
 
 
 def test_a_closure_is_searched_and_its_result_has_best_and_frame_and_the_command_line_sees_it(quick, capsys):
@@ -59,7 +60,7 @@ def test_problems_may_be_objects(digits):
     with pytest.raises(ValueError, match="eight"):
         evo.resume("object", iterations=3, progress=False)
     assert evo.resume("object", problems=problem, iterations=3, progress=False).summary["groups"] == 3
-    mazes = evo.load_problems("maze:test", limit=2)
+    mazes = resolve("maze:test", limit=2)
     assert list(evo.run(mazes, policy="scripted:random-route", iterations=1, progress=False).problems) == [
         "maze:test/0", "maze:test/1",
     ]  # fmt: skip
@@ -110,9 +111,6 @@ def test_arguments_are_checked(settings, error, message):
     assert "\n" not in str(raised.value)
 
 
-LOADERS = (evo.load_run, evo.load_policy, evo.load_problems)
-
-
 def test_what_is_no_problem_is_told(quick):
     done = quick("taken")
     for call, error, said in (
@@ -120,7 +118,7 @@ def test_what_is_no_problem_is_told(quick):
         (lambda: evo.run(3), TypeError, "this is neither: 3"),
         (lambda: evo.run(len), TypeError, "is given as score=len"),
         (lambda: evo.resume(done), TypeError, "name is text, as in result.name, not RunResult"),
-        *((lambda load=load: load(None), TypeError, "not None$") for load in LOADERS),
+        (lambda: evo.load_run(None), TypeError, "not None$"),
         (lambda: evo.run("maze:tst", progress=False), ValueError, "there is no set maze:"),
         (lambda: quick("taken"), RunExists, ""),
     ):
@@ -160,7 +158,7 @@ def test_the_package_loads_nothing_before_it_is_used_and_its_functions_have_an_e
     told = subprocess.run([sys.executable, "-c", heavy + "if m in sys.modules])"], capture_output=True, text=True)
     assert told.stdout.strip() == "[]", told.stderr
     assert all(not name.startswith("_") or name == "__version__" for name in dir(evo)), "no module, no private name"
-    for name in ("run", "resume", "compare", "train", "evaluate", "load_policy", "load_problems", "load_run"):
+    for name in ("run", "resume", "compare", "train", "evaluate", "load_run"):
         text = getattr(evo, name).__doc__
         assert name in dir(evo) and "Raises:" in text and "Example:" in text, name
     for name in ("BadInput", "DatabaseUnavailable", "PolicyUnavailable", "RunExists", "SearchFailed", "UnknownRun"):

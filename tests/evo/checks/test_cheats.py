@@ -3,8 +3,7 @@
 import pytest
 from support.rows import yaml_rows
 
-from evo.checks.cheats import check_cheats
-from evo.checks.soundness import ranked
+from evo.checks.soundness import check_cheats, ranked
 from evo.checks.subject import Subject, faulty, note, ok
 from problems import resolve
 

@@ -11,7 +11,8 @@ from support.command_line import evo
 from evo.cli import invoke
 from evo.cli.demo import describe_outcome
 from evo.cli.show import _free_name
-from islands.names import format_db_option, hide_password
+from islands.names import format_db_option
+from problems.redaction import redact
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
 
@@ -50,9 +51,9 @@ def test_files_of_answers_have_names_of_their_own():
 
 def test_a_password_is_neither_printed_nor_stored():
     command = "evo run maze:test --db postgresql+psycopg://me:s3cret@host:5432/evo --name a"
-    assert hide_password(command) == command.replace("s3cret", "***")
+    assert redact(command) == command.replace("s3cret", "***")
     for plain in ("sqlite:///evo.db", "postgresql+psycopg://me@host/evo", "evo run a --policy openai:m@http://h:1/v1"):
-        assert hide_password(plain) == plain
+        assert redact(plain) == plain
     assert format_db_option("sqlite:///my runs/evo.db") == " --db 'sqlite:///my runs/evo.db'"
 
 

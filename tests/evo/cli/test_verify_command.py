@@ -1,6 +1,8 @@
 """`evo verify`: seed and winner again, beside a tuned seed and plain samples."""
 
 import json
+import re
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ from support.rows import yaml_rows
 
 from evo.cli import invoke
 from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Verification, measure_gain
+from evo.ui.pages import RunPages
 from islands.store import Store
 
 SCORER = """
@@ -54,6 +57,39 @@ def test_the_rivals_are_runs_and_nothing_runs_or_is_scored_twice(searched, capsy
         kept = next(iter(runs["x"].summary["verified"].values()))["scores"]
     assert set(runs) == {"x", "x-tuned", "x-sampled"} and {len(rows) for rows in kept.values()} == {10}
     assert verified(capsys) == found
+
+
+def test_every_view_has_held_out_scores_and_the_sentence_until_the_search_goes_on(searched, capsys):
+    def told(*arguments):
+        capsys.readouterr()
+        assert invoke([*arguments]) == 0
+        return capsys.readouterr().out
+
+    def page():
+        told("report", "x", "-o", "x.html")
+        return unescape(Path("x.html").read_text())
+
+    searched("0", HELD_OUT)
+    line = re.search("# (held out: fitness .*)", told("best", "x"))[1]
+    shown = json.loads(told("show", "x", "--json"))
+    assert shown["verification"] is None is shown["problems"][0]["verified"]
+    assert line in page() and "evo verify x" in page() and line not in told("show", "x")
+    found = verified(capsys, "--no-tune", "--no-sample")
+    best = shown["problems"][0]["candidate"]
+    shown = json.loads(told("show", "x", "--json"))
+    measured = {**found["measured"][str(best)], "held_out": True}
+    assert measured["values"] == {"score": pytest.approx(found["answers"][WINNER]["score"]["mean"])}
+    assert shown["verification"] == {key: value for key, value in found.items() if key != "schema"}
+    assert (
+        shown["problems"][0]["verified"] == json.loads(told("show", "x", str(best), "--json"))["verified"] == measured
+    )
+    pages = RunPages("sqlite:///evo.db")
+    views = [told("show", "x"), page(), unescape(pages.page("x").body.decode())]
+    assert all(text in view for view in views for text in (line, *found["sentences"]))
+    assert line in told("show", "x", str(best)) and line in unescape(pages.candidate("x", best).body.decode())
+    assert "evo verify x" not in page()
+    assert invoke(["resume", "x", "--iterations", "31", "--plain"]) == 0
+    assert json.loads(told("show", "x", "--json"))["verification"] is None
 
 
 def test_what_cannot_be_verified_and_what_has_changed(searched, capsys):

@@ -10,7 +10,7 @@ import evo
 from evo.config.run import EvaluateConfig, RunConfig
 from evo.config.train import TrainRun, plan_training
 from evo.errors import BadInput
-from evo.evaluation.record import read_evaluation
+from evo.evaluation.evaluate import read_evaluation
 from evo.pipelines.file import read_pipeline
 from evo.search.resources import Resources, problems_at
 from evo.training.directory import TrainingDirectory

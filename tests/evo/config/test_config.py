@@ -46,7 +46,11 @@ def test_a_run_stores_the_defaults_of_its_population_and_keeps_them():
 
 
 def test_a_run_with_settings_of_another_version_is_refused_by_name(tmp_path):
-    config = {**to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"]), "reflect": None}
+    config = {
+        **to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"]),
+        "reflect": "always",
+        "unset": None,
+    }
     with Store.open(f"sqlite:///{tmp_path}/evo.db") as store:
         run = store.create_run("old", config, command="", seed=0, commit="")
         with pytest.raises(BadInput, match="^run old has settings of another version of evo.*: reflect$"):

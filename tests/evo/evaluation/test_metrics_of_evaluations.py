@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from evo.evaluation.evaluate import compare_with
 from evo.evaluation.metrics import Evaluation, ProblemAnswers, SampledAnswers, compare_problems, metrics_of
-from evo.evaluation.record import compare_with
 from problems.contract import ScorerFault
 
 

@@ -48,6 +48,8 @@ def test_costs_are_the_means_of_families_and_lower_is_better(opened):
     assert problem.score_held_out("work/value").values == (9.0, 9.0)
     assert problem.score(problem.random_answer(Random(1))).error is None
     assert problem.canonical("```\nwork/value\n```") == problem.canonical("work / value")
+    assert problem.picture("work + (value + (work - value)) + 0") == "simplified: 2*work"
+    assert problem.picture("work / value") == problem.picture("work /") == "", "nothing is shorter, or no rule"
     stated = problem.statement()
     assert "  value: what it is worth\n" in stated and "Lower is better in few, many." in stated
 

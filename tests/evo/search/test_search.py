@@ -1,6 +1,7 @@
 """The search loop against a problem and a policy made for it: order, determinism, faults, budgets, resume."""
 
 import asyncio
+import math
 import time
 
 import numpy as np
@@ -327,7 +328,7 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
 
     first = search_with([digits("a")], digits_policy(), db, iterations=10, stop_after=4)
     clock.ahead += 5
-    first.status.active.resume()  # as a process that was killed leaves it
+    first.status.active.periods.append((time.time(), math.inf))  # as a process that was killed leaves it
     clock.ahead += 5
     with Store.open(db) as store:
         store.finish_run(store.run("run").id, "running", summary=first.status.metrics())

@@ -19,6 +19,7 @@ from vpo.training.examples import (
     example_group,
     group_advantages,
     group_rewards,
+    whiten,
 )
 from vpo.training.trainer import group_metrics
 
@@ -47,6 +48,19 @@ def test_scalar_methods_see_the_fitness_and_vector_methods_the_vector() -> None:
     assert expected[0] > expected[1] > expected[2]
 
 
+def test_official_gdpo_is_white_over_the_tokens_of_the_batch() -> None:
+    estimation = Estimation(method="gdpo")
+    groups = [scored_group(PROMPT, THREE, [one[:1] for one in some], answers=1) for some in (REWARDS, REWARDS[::-1])]
+    made = [example for group in groups if (example := example_group(group, estimation))]
+    spreadless = 5  # tokens of a group that was left out
+    white = whiten(made, sum(example.tokens for example in made) + spreadless)
+    before = np.concatenate([one.advantages for example in made for one in example.examples] + [np.zeros(spreadless)])
+    expected = (before - before.mean()) / np.sqrt(before.var(ddof=1) + 1e-8)
+    found = np.concatenate([one.advantages for example in white for one in example.examples])
+    np.testing.assert_allclose(found, expected[:-spreadless], rtol=1e-5)
+    assert found.dtype == np.float32
+
+
 def test_weights_are_seeded_by_the_run_and_the_groups_place() -> None:
     def weights(seed: int = 5, sequence: int = 0, problem: int = 1, **settings) -> np.ndarray:
         group = scored_group(PROMPT, THREE, REWARDS, sequence=sequence, problem=problem)
@@ -61,8 +75,7 @@ def test_weights_are_seeded_by_the_run_and_the_groups_place() -> None:
     )
 
     def taste(sequence: int) -> np.ndarray:
-        group = scored_group(PROMPT, THREE, REWARDS, sequence=sequence)
-        return group_rewards(group, Estimation(method="random_weighting")).taste
+        return group_rewards(scored_group(PROMPT, THREE, REWARDS, sequence=sequence), Estimation(method="gdpo")).taste
 
     assert taste(0).sum() == pytest.approx(1.0)
     np.testing.assert_array_equal(taste(0), taste(0))
@@ -85,7 +98,7 @@ def test_a_rollout_without_answers_is_blamed_and_one_without_tokens_left_out() -
 def test_a_reply_that_never_came_changes_nothing_for_the_others() -> None:
     rewards = [[[0.2]], [[0.6]], [[1.0]]]
     lost = np.zeros(0, np.int32)
-    for method in ("vpo", "grpo", "max_at_k", "multi_rlvr"):
+    for method in ("vpo", "grpo", "maxrl", "max_at_k", "multi_rlvr", "gdpo"):
         came = group_advantages(scored_group(PROMPT, THREE, rewards), Estimation(method=method))
         with_lost = scored_group(PROMPT, [THREE[0], lost, *THREE[1:]], [rewards[0], [], *rewards[1:]])
         assert group_advantages(with_lost, Estimation(method=method)).tolist() == [came[0], 0.0, *came[1:]], method
@@ -104,7 +117,7 @@ def test_answers_of_a_loss_are_not_worth_less_than_none(method: str) -> None:
     assert none == worst < min(good) and good[0] == good[1]  # a missing answer is worth -3
 
 
-@pytest.mark.parametrize("method", ["grpo", "max_at_k", "random_weighting"])
+@pytest.mark.parametrize("method", ["grpo", "max_at_k", "gdpo", "random_weighting"])
 @pytest.mark.parametrize("kind", ["missing", "failed"])
 def test_an_answer_that_is_missing_or_fails_is_worth_the_least_of_its_group(method: str, kind: str) -> None:
     group = scored_group(PROMPT, FOUR, [[], [[-1.0]], [[-2.0]], [[-3.0]]], answers=1)
