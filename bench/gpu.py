@@ -179,7 +179,7 @@ async def policies(machine: Machine) -> dict[str, Any]:
 
 
 def trainer(machine: Machine) -> dict[str, Any]:
-    """A step of PolicyTrainer with the prompt shared and plain: gradients, seconds, peak memory."""
+    """A step of PolicyTrainer: gradient, seconds, peak memory."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -188,35 +188,28 @@ def trainer(machine: Machine) -> dict[str, Any]:
     from vpo.training.trainer import PolicyTrainer
 
     prompt, length, rows = (40, 8, 4) if machine.dry else (1500, 256, 8)
-    found: dict[str, Any] = {}
-    for way in ("shared", "plain"):
-        model = AutoModelForCausalLM.from_pretrained(machine.model, dtype=torch.float32).to(machine.device)
-        config = TrainConfig(kl=0.0, token_budget=rows * (prompt + length), lr=1e-6)
-        trainer = PolicyTrainer(model, None, config)
-        trainer.shares = way == "shared"
-        rng = np.random.default_rng(0)
-        ids = rng.integers(0, 200, (rows, length)).astype(np.int32)
-        logprobs, signs = np.full(length, -5.0, np.float32), np.full(length, 1.0, np.float32)
-        examples = tuple(Example(row, logprobs, signs * (-1) ** i) for i, row in enumerate(ids))
-        group = ExampleGroup(rng.integers(0, 200, prompt).astype(np.int32), examples, 1.0)
-        seconds = []
-        if not machine.dry:
-            torch.cuda.reset_peak_memory_stats()
-        for _ in range(3):
-            began = time.perf_counter()
-            stats = trainer.step_on_examples([group])
-            seconds.append(time.perf_counter() - began)
-            found.setdefault(f"{way}_grad_norm", stats.metrics["grad_norm"])
-        found[f"{way}_seconds"] = float(np.median(seconds))
-        found[f"{way}_peak_gib"] = 0.0 if machine.dry else torch.cuda.max_memory_allocated() / 2**30
-    apart = abs(found["shared_grad_norm"] / found["plain_grad_norm"] - 1)
-    speed_up = found["plain_seconds"] / found["shared_seconds"]
-    return found | {"gradients_apart": check("gradient norms", apart, 0.02), "speed_up": speed_up}
+    model = AutoModelForCausalLM.from_pretrained(machine.model, dtype=torch.float32).to(machine.device)
+    config = TrainConfig(kl=0.0, token_budget=rows * (prompt + length), lr=1e-6)
+    trainer = PolicyTrainer(model, None, config)
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, 200, (rows, length)).astype(np.int32)
+    logprobs, signs = np.full(length, -5.0, np.float32), np.full(length, 1.0, np.float32)
+    examples = tuple(Example(row, logprobs, signs * (-1) ** i) for i, row in enumerate(ids))
+    group = ExampleGroup(rng.integers(0, 200, prompt).astype(np.int32), examples, 1.0)
+    seconds, norms = [], []
+    if not machine.dry:
+        torch.cuda.reset_peak_memory_stats()
+    for _ in range(3):
+        began = time.perf_counter()
+        norms.append(trainer.step_on_examples([group]).metrics["grad_norm"])
+        seconds.append(time.perf_counter() - began)
+    peak = 0.0 if machine.dry else torch.cuda.max_memory_allocated() / 2**30
+    return {"grad_norm": norms[0], "seconds": float(np.median(seconds)), "peak_gib": peak}
 
 
 def diverged(machine: Machine) -> dict[str, Any]:
-    """Micro-batches of two steps whose gradient was NaN: its norm with shared and plain prompts, under each kernel of
-    attention and torch's own choice, in three precisions; and the operation that gave the first NaN."""
+    """Micro-batches of two steps whose gradient was NaN: its norm under each kernel of attention and torch's own
+    choice, in three precisions; and the operation that gave the first NaN."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from transformers import AutoModelForCausalLM
@@ -233,21 +226,21 @@ def diverged(machine: Machine) -> dict[str, Any]:
         model, config = model.to(machine.device), TrainConfig(kl=0.0, lora_rank=8 if kind == "lora" else 0)
         model = model if kind == "bfloat16" else make_trainable(model, config)
         batches = saved_batches(model.config.vocab_size)
-        for number, shared, kernel in product(range(len(batches)), (True, False), kernels):
-            rows = 2 if machine.dry else 36 if shared else 9  # the longest: a batch keeps its columns
+        for number, kernel in product(range(len(batches)), kernels):
+            rows = 2 if machine.dry else 36  # the longest: a batch keeps its columns
             groups = [
                 replace(group, examples=tuple(sorted(group.examples, key=lambda one: -len(one.token_ids))[:rows]))
                 for group in batches[number]
             ]
-            name = f"{number}_{'shared' if shared else 'plain'}_{kernel}_{kind}"
+            name = f"{number}_{kernel}_{kind}"
             began = time.perf_counter()
             try:
                 with sdpa_kernel(kernels[kernel]), torch.autocast(machine.device, torch.bfloat16, kind != "bfloat16"):
-                    found[name] = gradient_norm(model, groups, config, shared)
+                    found[name] = gradient_norm(model, groups, config)
                     found[f"{name}_seconds"] = time.perf_counter() - began  # of shapes that are new to it
                     if not np.isfinite(found[name]) and "first_nan" not in found:
                         with torch.autograd.detect_anomaly(check_nan=True):
-                            gradient_norm(model, groups, config, shared)
+                            gradient_norm(model, groups, config)
             except (RuntimeError, BadAddress) as error:  # of the kernel, which the forward pass may name as its own
                 found[name if name not in found else "first_nan"] = str(error).split("\n")[0][:160]
             keep(machine, "diverged", found)
@@ -257,7 +250,7 @@ def diverged(machine: Machine) -> dict[str, Any]:
     return found
 
 
-def gradient_norm(model: Any, groups: list[Any], config: Any, shared: bool) -> float:
+def gradient_norm(model: Any, groups: list[Any], config: Any) -> float:
     """Of the loss of one micro-batch."""
     import torch
 
@@ -268,7 +261,7 @@ def gradient_norm(model: Any, groups: list[Any], config: Any, shared: bool) -> f
     given = ([one.behaviour for one in examples], [one.advantages for one in examples])
     behaviour, advantages = (torch.from_numpy(np.concatenate(parts)).to(model.device) for parts in given)
     model.zero_grad()
-    logprobs = completion_logprobs(model, packed, shared=shared)[packed.mask].float()
+    logprobs = completion_logprobs(model, packed)[packed.mask].float()
     weights = torch.full_like(logprobs, 1 / len(logprobs))
     policy_loss(logprobs, behaviour, advantages, weights, config)[0].backward()
     return float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))

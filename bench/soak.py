@@ -55,7 +55,7 @@ WARM = (
 )
 MODELS = (
     *("torch", "torch._dynamo.config", "vpo.hf.policy", "transformers.models.llama.modeling_llama", "peft"),
-    *("transformers.models.qwen2.modeling_qwen2", "evo.cli.train", "vpo.training.trainer"),
+    *("transformers.models.qwen2.modeling_qwen2", "evo.cli.policy", "vpo.training.trainer"),
 )
 HERE = Path(__file__).resolve().parent
 SCORER = HERE / "soak_scorer.py"

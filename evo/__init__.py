@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from evo.api.ask_tell import SearchPrompt as SearchPrompt
     from evo.api.ask_tell import TellResult as TellResult
     from evo.api.drive import Interrupted as Interrupted
-    from evo.api.load import load_policy as load_policy
-    from evo.api.load import load_problems as load_problems
     from evo.api.policy import EvaluateResult as EvaluateResult
     from evo.api.policy import TrainResult as TrainResult
     from evo.api.policy import evaluate as evaluate
@@ -62,7 +60,6 @@ else:
         "evo.api.ask_tell": "Search SearchPrompt TellResult",
         "evo.api.drive": "Interrupted",
         "evo.api.results": "Answer ComparisonResult RunResult ScorerWarning load_comparison load_run",
-        "evo.api.load": "load_policy load_problems",
         "evo.api.policy": "EvaluateResult TrainResult evaluate train",
         "evo.api.run": "compare resume run",
         "evo.api.verify": "verify",

@@ -1,9 +1,11 @@
-"""Token ids, log-probabilities and texts as compressed bytes. Exact both ways."""
+"""Token ids, log-probabilities and texts as compressed bytes, and a rollout's text without the answers that are stored
+elsewhere. Exact both ways."""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +16,7 @@ _LEFT_OUT = struct.Struct("<cQQ")
 """`d`, which no zlib stream begins with, and the bytes left out at both ends."""
 
 
-def pack(data: bytes, base: bytes | None = None) -> bytes:
+def compress(data: bytes, base: bytes | None = None) -> bytes:
     """Compressed; nothing stays nothing. base: data that it shares much with, which is needed to read it"""
     if not data:
         return b""
@@ -33,8 +35,8 @@ def _count_equal(data: npt.NDArray[np.uint8], base: npt.NDArray[np.uint8]) -> in
     return int(different[0]) if len(different) else length
 
 
-def unpack(blob: bytes, base: bytes | None = None) -> bytes:
-    """The data that was packed on this base. Raises ValueError for bytes that `pack` never wrote."""
+def decompress(blob: bytes, base: bytes | None = None) -> bytes:
+    """The data that was packed on this base. Raises ValueError for bytes that `compress` never wrote."""
     unpacker = zlib.decompressobj(zdict=base) if base else zlib.decompressobj()
     try:
         if not base or blob[:1] != b"d":
@@ -45,12 +47,52 @@ def unpack(blob: bytes, base: bytes | None = None) -> bytes:
         raise ValueError(f"{len(blob)} bytes are no packed data: {error}") from None
 
 
+_FOLDED = "\ue001"
+"""First character (private use) of a text that was folded; then `place@offset` of each answer, a colon, the rest."""
+_LEAST_FOLDED = 64
+"""Characters of an answer from which on it is left out of its text."""
+
+
+def fold(text: str, answers: Mapping[int, str]) -> str:
+    """The text without these answers where it holds them. answers: by their places among all of the text, in order"""
+    cuts, rest, start = [], "", 0
+    for place, answer in answers.items():
+        at = text.find(answer, start) if len(answer) >= _LEAST_FOLDED else -1
+        if at >= 0:
+            rest += text[start:at]
+            cuts.append(f"{place}@{len(rest)}")
+            start = at + len(answer)
+    folded = cuts or text.startswith(_FOLDED)
+    return f"{_FOLDED}{','.join(cuts)}:{rest}{text[start:]}" if folded else text
+
+
+def unfold(text: str, answers: Sequence[str]) -> str:
+    """The text that was folded. answers: all of it, in order"""
+    if not text.startswith(_FOLDED):
+        return text
+    cuts, _, rest = text[1:].partition(":")
+    whole, start = "", 0
+    for cut in filter(None, cuts.split(",")):
+        place, at = map(int, cut.split("@"))
+        whole += rest[start:at] + answers[place]
+        start = at
+    return whole + rest[start:]
+
+
 def ids_to_bytes(ids: npt.ArrayLike) -> bytes:
     """(T,) integers as int32. Raises ValueError beyond it."""
-    array = np.asarray(ids, dtype=np.int64).ravel()
+    array = np.asarray(ids).ravel()
+    if array.dtype == "<i4":
+        return _to_planes(array)
+    array = array.astype(np.int64)
     if len(array) and (array.min() < -(1 << 31) or array.max() >= 1 << 31):
         raise ValueError(f"token ids from {array.min()} to {array.max()} do not fit 32 bits")
     return _to_planes(array.astype("<i4"))
+
+
+def base_of_ids(prompt_ids: npt.NDArray[np.int32]) -> bytes:
+    """On which a rollout's token ids are packed: its prompt's last ones, which it often repeats."""
+    return ids_to_bytes(prompt_ids[-_WINDOW // 4 :])
 
 
 def ids_of(data: bytes) -> npt.NDArray[np.int32]:
@@ -60,16 +102,16 @@ def ids_of(data: bytes) -> npt.NDArray[np.int32]:
 
 def pack_floats(values: npt.ArrayLike) -> bytes:
     """(T,) float32; NaN and infinity survive."""
-    return pack(_to_planes(np.asarray(values).ravel().astype("<f4")))
+    return compress(_to_planes(np.asarray(values).ravel().astype("<f4")))
 
 
 def unpack_floats(blob: bytes) -> npt.NDArray[np.float32]:
-    """The (T,) float32 array that was packed. Raises ValueError as `unpack` does."""
-    return _of_planes(unpack(blob)).view("<f4").astype(np.float32)
+    """The (T,) float32 array that was packed. Raises ValueError as `decompress` does."""
+    return _of_planes(decompress(blob)).view("<f4").astype(np.float32)
 
 
 def _to_planes(array: npt.NDArray[np.generic]) -> bytes:
-    """The first bytes of all numbers, then the second ones, ...: high bytes are alike, and pack well."""
+    """The first bytes of all numbers, then the second ones, ...: high bytes are alike, and compress well."""
     return array.view(np.uint8).reshape(-1, 4).T.tobytes()
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Select, func, literal, select
 
-from islands.groups import COLUMNS, from_row, read_prompts, read_summaries, summaries, with_groups
+from islands.groups import COLUMNS, from_row, read_prompts, read_rollouts, read_summaries, summaries, with_groups
 from islands.runs import Archives, read_archives
-from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups, Rollouts
+from islands.schema import AnswerLinks, Candidates, PolicyVersions, Problems, PromptGroups
 from islands.store import Store, problem_record
 from islands.types import Candidate, CandidateSummary, ProblemRecord
 
@@ -111,38 +111,30 @@ class Origin:
 
 def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
     """Candidate id -> where it was given first; a seed answer has no origin."""
-    query = (
-        select(Candidates.c.id, Candidates.c.group_id, Rollouts.c.text, AnswerLinks.c.position)
-        .join(Rollouts, Rollouts.c.group_id == Candidates.c.group_id)
-        .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
-        .where(Candidates.c.id.in_(candidates), AnswerLinks.c.candidate_id == Candidates.c.id)
-        .order_by(Rollouts.c.id, AnswerLinks.c.position)
-    )
+    query = select(Candidates.c.id, Candidates.c.group_id)
+    query = query.where(Candidates.c.id.in_(candidates), Candidates.c.group_id.is_not(None))
     first: dict[int, Origin] = {}
     with store.read() as connection:
-        rows = connection.execute(query).all()
-        prompts = read_prompts(connection, list({row.group_id for row in rows}))
-    for id, group, text, place in rows:
-        if id not in first:
-            system, user = prompts[group]
-            first[id] = Origin(system, user, text, int(place))
+        groups = {id: group for id, group in connection.execute(query)}
+        ids = list(set(groups.values()))
+        prompts, rollouts = read_prompts(connection, ids), read_rollouts(connection, ids)
+    for group in ids:
+        system, user = prompts[group]
+        for scored in rollouts[group]:
+            for place, answer in enumerate(scored.answers):
+                if answer.candidate is not None and groups.get(answer.candidate) == group:
+                    first.setdefault(answer.candidate, Origin(system, user, scored.rollout.text, place))
     return first
 
 
 def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     """What a search asked first, without an answer to it; None before its first iteration is stored."""
-    query = (
-        select(PromptGroups.c.id)
-        .where(PromptGroups.c.run_id == run, PromptGroups.c.problem_id == problem)
-        .order_by(PromptGroups.c.sequence)
-        .limit(1)
-    )
-    group = store.scalar(query)
-    if group is None:
-        return None
+    g = PromptGroups.c
+    query = select(g.id).where(g.run_id == run, g.problem_id == problem).order_by(g.sequence).limit(1)
     with store.read() as connection:
-        system, user = read_prompts(connection, [group])[group]
-    return Origin(system, user, "", 0)
+        group = connection.execute(query).scalar()
+        prompt = None if group is None else read_prompts(connection, [group])[group]
+    return None if prompt is None else Origin(prompt[0], prompt[1], "", 0)
 
 
 def candidates_table(store: Store, run_id: int) -> Iterator[dict[str, Any]]:

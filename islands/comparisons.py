@@ -17,7 +17,7 @@ from sqlalchemy import delete, insert, or_, select, text, update
 
 from islands.errors import RunExists, UnknownRun
 from islands.names import check_name, readable_name
-from islands.schema import METADATA, Problems, Runs, of_runs
+from islands.schema import METADATA, Runs, of_runs
 from islands.store import Store, new_run
 from islands.types import RunRecord
 from problems.address import did_you_mean
@@ -72,13 +72,6 @@ def check_free(store: Store, name: str) -> str:
     return name
 
 
-def begun_run(store: Store, comparison: str) -> RunRecord | None:
-    """A run of a comparison whose search has begun; None before the first."""
-    query = select(Runs.c.name).join(Problems, Problems.c.run_id == Runs.c.id).where(Runs.c.comparison == comparison)
-    name = store.scalar(query.order_by(Runs.c.id).limit(1))
-    return None if name is None else store.run(name)
-
-
 def rivals_of(store: Store, runs: Sequence[RunRecord]) -> list[RunRecord]:
     """The runs that `evo verify` made to verify these."""
     names = {run.name for run in runs}
@@ -99,6 +92,15 @@ def runs_named(store: Store, name: str) -> list[RunRecord]:
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     other = f"; it has {shown}" if names else "; it holds no runs yet"
     raise UnknownRun(f"{store.address} has no run named {name}{did_you_mean(name, names) or other}")
+
+
+def label_runs(store: Store, runs: Sequence[RunRecord], note: str, tags: Sequence[str]) -> None:
+    """Replace note and tags of runs. They are a part of the configuration, which no search writes while it continues:
+    no lease is needed."""
+    with store.begin() as tx:
+        query = select(Runs.c.id, Runs.c.config).where(Runs.c.id.in_([run.id for run in runs]))
+        for id, config in tx.connection.execute(query).all():
+            store.set_config(id, {**config, "note": note, "tags": list(tags)}, tx)
 
 
 _LOOKED_UP = {"candidates": "group_id", "migrations": "candidate_id", "prompt_groups": "policy_version_id"}

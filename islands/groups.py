@@ -8,11 +8,24 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Row, Select, bindparam, func, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    select,
+    tuple_,
+)
 
-from islands.blobs import ids_of, unpack, unpack_floats
+from islands.blobs import base_of_ids, decompress, ids_of, unfold, unpack_floats
 from islands.schema import (
     AnswerLinks,
     Candidates,
@@ -73,16 +86,14 @@ def summaries(*fields: str) -> Select[Any]:
 
 def read_summaries(store: Store, query: Select[Any]) -> list[CandidateSummary]:
     """The rows of a query that `summaries` made."""
-    return [summary_of(row) for row in store.rows(query)]
-
-
-def summary_of(row: Row[Any]) -> CandidateSummary:
-    """From a row of such a query."""
-    values = dict(row._mapping)
-    values |= {name: tuple(values[name] or ()) for name in ("rewards", "values") if name in values}
-    if "inspirations" in values:
-        values["inspirations"] = tuple(id for id in values["inspirations"] or () if id != values["parent"])
-    return CandidateSummary(**values)
+    found = []
+    for row in store.rows(query):
+        values = dict(row._mapping)
+        values |= {name: tuple(values[name] or ()) for name in ("rewards", "values") if name in values}
+        if "inspirations" in values:
+            values["inspirations"] = tuple(id for id in values["inspirations"] or () if id != values["parent"])
+        found.append(CandidateSummary(**values))
+    return found
 
 
 @cache
@@ -157,11 +168,25 @@ def _size(candidate: Candidate) -> int:
     return 600 + len(candidate.text) + len(candidate.feedback)  # 600: the record itself, its tuples and its number
 
 
+class StoredCandidate(NamedTuple):
+    """The numbers of one candidate. features: a JSON object"""
+
+    id: int
+    identity: bytes
+    fitness: float
+    generation: int
+    valid: bool
+    sequence: int
+    features: str
+    rewards: list[float]
+    measures: list[float]
+
+
 @dataclass
 class StoredGroup:
     """One group as far as the population is concerned.
 
-    answers: candidate ids in the order of rollouts and places; born: those that this group brought -> their rows
+    answers: candidate ids in the order of rollouts and places; born: those that this group brought, by id
     moves: None if no migration followed
     """
 
@@ -169,31 +194,36 @@ class StoredGroup:
     island: int
     parent: int | None
     answers: list[int] = field(default_factory=list)
-    born: dict[int, Row[Any]] = field(default_factory=dict)
+    born: dict[int, StoredCandidate] = field(default_factory=dict)
     moves: list[tuple[int, int, int]] | None = None  # (source, target, candidate id)
 
 
-_BORN = (
+_NUMBERS = (
     Candidates.c.id,
     Candidates.c.identity,
     Candidates.c.fitness,
-    Candidates.c.rewards,
-    Candidates.c.measures,
     Candidates.c.generation,
-    Candidates.c.error,
+    Candidates.c.error.is_(None),
     Candidates.c.sequence,
-    Candidates.c.features,
+    cast(Candidates.c.features, Text),
+    cast(Candidates.c.rewards, Text),
+    cast(Candidates.c.measures, Text),
 )
 
 
-def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
-    """The rows of candidates that no group brought."""
-    query = (
-        select(*_BORN)
-        .where(Candidates.c.problem_id == problem_id, Candidates.c.sequence == -1)
-        .order_by(Candidates.c.id)
-    )
-    return list(store.rows(query))
+def seeds(store: Store, problem_id: int) -> list[StoredCandidate]:
+    """The candidates that no group brought."""
+    with store.read() as connection:
+        return _read_numbers(connection, problem_id, -1, -1)
+
+
+def _read_numbers(connection: Connection, problem_id: int, first: int, last: int) -> list[StoredCandidate]:
+    """The candidates of these sequences, in the order of storing."""
+    query = select(*_NUMBERS).where(Candidates.c.problem_id == problem_id, Candidates.c.sequence.between(first, last))
+    rows = connection.execute(query.order_by(Candidates.c.id)).all()
+    # one text to decode, not two a candidate: that is most of the time which reading them takes
+    numbers = json.loads(f"[{','.join([f'[{rewards},{measures}]' for *_, rewards, measures in rows])}]")
+    return [StoredCandidate(*row[:7], *vectors) for row, vectors in zip(rows, numbers, strict=True)]
 
 
 def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -> Iterator[StoredGroup]:
@@ -228,20 +258,20 @@ def read_pages(
 
 def _fill(connection: Connection, problem_id: int, groups: dict[int, StoredGroup]) -> None:
     first, last = min(groups), max(groups)
+    for candidate in _read_numbers(connection, problem_id, first, last):
+        groups[candidate.sequence].born[candidate.id] = candidate
     answers = (
         select(PromptGroups.c.sequence, AnswerLinks.c.candidate_id)
         .join(Rollouts, Rollouts.c.group_id == PromptGroups.c.id)
         .join(AnswerLinks, AnswerLinks.c.rollout_id == Rollouts.c.id)
         .where(PromptGroups.c.problem_id == problem_id, PromptGroups.c.sequence.between(first, last))
+        .where(PromptGroups.c.repeats > 0)  # the answers of the others are what they brought, in that order
         .order_by(PromptGroups.c.sequence, Rollouts.c.position, AnswerLinks.c.position)
     )
-    for sequence, candidate in connection.execute(answers):
-        groups[sequence].answers.append(candidate)
-    born: Select[Any] = select(*_BORN).where(
-        Candidates.c.problem_id == problem_id, Candidates.c.sequence.between(first, last)
-    )
-    for row in connection.execute(born.order_by(Candidates.c.id)):
-        groups[row.sequence].born[row.id] = row
+    for sequence, candidate_id in connection.execute(answers):
+        groups[sequence].answers.append(candidate_id)
+    for group in groups.values():
+        group.answers = group.answers or list(group.born)
     moves = (
         select(Migrations.c.sequence, Migrations.c.source, Migrations.c.target, Migrations.c.candidate_id)
         .where(Migrations.c.problem_id == problem_id, Migrations.c.sequence.between(first, last))
@@ -288,7 +318,8 @@ def read_groups(
 
 
 def _read(connection: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, ScoredGroup]]:
-    rollouts, prompts = _rollouts(connection, rows), read_prompts(connection, [row.id for row in rows])
+    ids = [row.id for row in rows]
+    rollouts, prompts = read_rollouts(connection, ids), read_prompts(connection, ids)
     return [(row.id, _group(row, prompts[row.id], rollouts.get(row.id, []))) for row in rows]
 
 
@@ -303,20 +334,19 @@ def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]
     packed = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(groups)))}
     missing = {row.base for row in packed.values()} - packed.keys() - {None}
     bases = {row.group_id: row for row in connection.execute(query.where(PromptTexts.c.group_id.in_(missing)))}
-    of = {id: unpack(row.blob) for id, row in (packed | bases).items() if row.base is None}
-    return {id: of[id] if row.base is None else unpack(row.blob, of[row.base]) for id, row in packed.items()}
+    of = {id: decompress(row.blob) for id, row in (packed | bases).items() if row.base is None}
+    return {id: of[id] if row.base is None else decompress(row.blob, of[row.base]) for id, row in packed.items()}
 
 
-def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
+def read_rollouts(connection: Connection, groups: Sequence[int]) -> dict[int, list[ScoredRollout]]:
     """Rollouts with their answers, by group id."""
-    ids = [row.id for row in groups]
-    prompts = {id: ids_of(data) for id, data in _unpacked(connection, ids, PromptTexts.c.token_ids).items()}
+    prompts = {id: ids_of(data) for id, data in _unpacked(connection, groups, PromptTexts.c.token_ids).items()}
     answers: dict[int, list[ScoredAnswer]] = {}
     links = (
         select(AnswerLinks.c.rollout_id, AnswerLinks.c.seconds, Candidates.c.identity, *COLUMNS)
         .join(Candidates, Candidates.c.id == AnswerLinks.c.candidate_id)
         .join(Rollouts, Rollouts.c.id == AnswerLinks.c.rollout_id)
-        .where(Rollouts.c.group_id.in_(ids))
+        .where(Rollouts.c.group_id.in_(groups))
         .order_by(AnswerLinks.c.rollout_id, AnswerLinks.c.position)
     )
     for rollout, seconds, identity, *columns in connection.execute(links):
@@ -324,12 +354,15 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
         answer = ScoredAnswer(held.text, bytes(identity), held.score, seconds, held.id)
         answers.setdefault(rollout, []).append(answer)
     found: dict[int, list[ScoredRollout]] = {}
-    samples = select(*Rollouts.c).where(Rollouts.c.group_id.in_(ids)).order_by(Rollouts.c.group_id, Rollouts.c.position)
+    samples = (
+        select(*Rollouts.c).where(Rollouts.c.group_id.in_(groups)).order_by(Rollouts.c.group_id, Rollouts.c.position)
+    )
     for row in connection.execute(samples):
-        record = Rollout(
-            row.text, ids_of(unpack(row.token_ids)), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
-        )
-        scored = ScoredRollout(record, tuple(answers.get(row.id, ())), row.format_error)
+        given, prompt = answers.get(row.id, []), prompts[row.group_id]
+        text = unfold(row.text, [answer.text for answer in given])
+        token_ids = ids_of(decompress(row.token_ids, base_of_ids(prompt)))
+        record = Rollout(text, token_ids, unpack_floats(row.logprobs), prompt, row.finish)
+        scored = ScoredRollout(record, tuple(given), row.format_error)
         found.setdefault(row.group_id, []).append(scored)
     return found
 

@@ -61,14 +61,12 @@ class FileLocks:
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # nothing was ever locked
             return set()
+        asked = {run: struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, run, 1, 0) for run in runs}
         try:
-            return {run for run in runs if self._is_held(file, run)}
+            found = {run: struct.unpack(_FLOCK, fcntl.fcntl(file, _GET, lock)) for run, lock in asked.items()}
         finally:
             os.close(file)
-
-    def _is_held(self, file: int, run: int) -> bool:
-        found = fcntl.fcntl(file, _GET, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, run, 1, 0))
-        return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+        return {run for run, (kind, *_) in found.items() if kind != fcntl.F_UNLCK}
 
     def take_over(self, run: int) -> None:
         """Break the lock of a writer that is known to be lost. None: its token alone keeps it out."""

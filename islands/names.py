@@ -54,20 +54,15 @@ def check_name(name: str) -> str:
     return name
 
 
-def hide_password(text: str) -> str:
-    """A database address, or a command line that holds one, with *** for the password: to be printed and stored."""
-    return redact(text)
-
-
 def hide_in_argument(text: str) -> str:
-    """Like hide_password, for one whole argument: here a password may have spaces."""
+    """Like redact, for one whole argument: here a password may have spaces."""
     matched = _WHOLE.fullmatch(text)
-    return hide_password(text if matched is None else f"{matched[1]}:***@{matched[2]}")
+    return redact(text if matched is None else f"{matched[1]}:***@{matched[2]}")
 
 
 def format_db_option(address: str) -> str:
     """` --db ADDRESS` for a suggested command, without a password; nothing for the default database."""
-    return "" if address == DEFAULT_DB else f" --db {shlex.quote(hide_password(address))}"
+    return "" if address == DEFAULT_DB else f" --db {shlex.quote(redact(address))}"
 
 
 def drop_password(address: str) -> str:

@@ -1,7 +1,7 @@
 """Stored runs read under other weights: a temporary copy in which every answer has the fitness that the weights make
 of its rewards. All that views read and a search derives from fitness is derived again: the best answers, when each was
-found, what is solved. Nothing is scored. Ids stay the same, and so do the cells of the archive and what is counted
-against parents, which are those of the search."""
+found, what is solved. Nothing is scored. Ids stay the same, and so do the cells of the archive, which are those of
+the search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from islands.types import ProblemRecord, Reweighed, RunRecord
 from problems import temp_dirs
 from problems.address import name_few
 from problems.contract import Problem
-from problems.objectives import Objective
 from problems.weights import order_weights, weigh_objectives, weighted_mean, write_weights
 
 _BATCH = 2000
@@ -87,25 +86,17 @@ def _copy(store: Store, runs: Sequence[RunRecord], weights: Mapping[str, float],
                 _derive(connection, run, record, weights, find, derived)
         change = _changes(runs, weights, derived)
         for table in METADATA.sorted_tables:
-            for rows in _batches(connection, _as_stored(table).where(of_runs(table, ids)).order_by(*table.primary_key)):
+            # as the database has it, JSON as text: what is only copied need not be read
+            columns: list[ColumnElement[Any]] = [
+                (cast(one, Text) if isinstance(one.type, JSON) else type_coerce(one, NullType)).label(one.name)
+                for one in table.c
+            ]
+            names, places = (", ".join(form.format(one.name) for one in table.c) for form in ('"{}"', ":{}"))
+            query = select(*columns).where(of_runs(table, ids)).order_by(*table.primary_key)
+            for rows in _batches(connection, query):
                 changed = [change[table](dict(row._mapping)) if table in change else dict(row._mapping) for row in rows]
-                tx.connection.exec_driver_sql(_insert(table), changed)
+                tx.connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) VALUES ({places})", changed)
     return derived
-
-
-def _as_stored(table: Table) -> Select[Any]:
-    """Its rows as the database has them, JSON as text: what is only copied need not be read."""
-    columns: list[ColumnElement[Any]] = [
-        cast(column, Text) if isinstance(column.type, JSON) else type_coerce(column, NullType) for column in table.c
-    ]
-    return select(*(found.label(column.name) for found, column in zip(columns, table.c, strict=True)))
-
-
-def _insert(table: Table) -> str:
-    """SQLite's statement for such rows."""
-    names = [column.name for column in table.c]
-    quoted, values = (", ".join(form.format(name) for name in names) for form in ('"{}"', ":{}"))
-    return f"INSERT INTO {table.name} ({quoted}) VALUES ({values})"
 
 
 def _batches(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
@@ -120,7 +111,9 @@ def _derive(
     c = Candidates.c
     query = select(c.id, c.sequence, c.group_id, c.rewards, c.fitness, c.error).where(c.problem_id == record.id)
     asked: tuple[float, ...] | None = None
-    own, same, its_own = _own_weights(record.metrics), True, True
+    parts = [one.weight * one.counts for one in record.metrics]  # none where the scorer itself gives the fitness
+    own = tuple(part / sum(parts) for part in parts) if any(parts) else None
+    same = its_own = True
     best: tuple[int, float] | None = None
     rises = list[tuple[int, float]]()  # (sequence, fitness) of each new best
     for rows in _batches(connection, query.order_by(c.sequence, c.id)):
@@ -167,12 +160,6 @@ def fitness_under(weights: Sequence[float], rewards: Sequence[float], stored: fl
     return stored if math.isclose(fitness, stored, rel_tol=_SAME) else fitness
 
 
-def _own_weights(objectives: Sequence[Objective]) -> tuple[float, ...] | None:
-    """(d,) with sum 1, None where the scorer itself gives the fitness."""
-    counted = [one.weight * one.counts for one in objectives]
-    return tuple(weight / sum(counted) for weight in counted) if any(counted) else None
-
-
 def _changes(
     runs: Sequence[RunRecord], weights: Mapping[str, float], derived: _Derived
 ) -> dict[Table, Callable[[dict[str, Any]], dict[str, Any]]]:
@@ -183,8 +170,9 @@ def _changes(
     def run(row: dict[str, Any]) -> dict[str, Any]:
         record = records[row["id"]]
         summary = dict(record.summary)
-        if not same:  # what the search said of its answers, and scores of a verification
-            summary = {key: value for key, value in summary.items() if key not in ("problems", "verified", "solved")}
+        if not same:  # what the search said of its answers, and what a verification measured and said
+            of_search = ("problems", "solved", "verified", "verification")
+            summary = {key: value for key, value in summary.items() if key not in of_search}
         row |= {"status": record.status, "reason": record.reason, "owner": None, "summary": json.dumps(summary)}
         return row | {"config": json.dumps({**record.config, "weights": dict(weights)})}
 

@@ -104,32 +104,28 @@ class RunOverview:
 
 def overview(store: Store, *, rivals: bool = False) -> list[RunOverview]:
     """Every run, oldest first. rivals: also those that `evo verify` made"""
-    with store.read():
-        return _overview(store, rivals)
-
-
-def _overview(store: Store, rivals: bool) -> list[RunOverview]:
     g = PromptGroups.c
     sums = select(g.problem_id, func.count(), func.sum(g.tokens), func.sum(g.cost)).group_by(g.problem_id)
-    spent = {problem: (groups, int(tokens), float(cost)) for problem, groups, tokens, cost in store.rows(sums)}
-    rises: dict[int, list[tuple[int, Reward, Any]]] = {}
     better = select(g.problem_id, g.iteration, g.best_fitness, Candidates.c.own_values).where(g.best.is_not(None))
     better = better.outerjoin(Candidates, Candidates.c.id == g.best).order_by(g.sequence)
-    for problem, iteration, fitness, own in store.rows(better):
-        rises.setdefault(problem, []).append((iteration + 1, fitness, own))
     measured = select(Problems.c.id, Candidates.c.own_values).join(Candidates, Candidates.c.id == Problems.c.best)
-    own_of = {problem: own for problem, own in store.rows(measured)}
+    of_run = select(Problems.c.run_id, func.count()).join(Candidates, Candidates.c.problem_id == Problems.c.id)
+    with store.read():
+        spent = {problem: (groups, int(tokens), float(cost)) for problem, groups, tokens, cost in store.rows(sums)}
+        rises: dict[int, list[tuple[int, Reward, Any]]] = {}
+        for problem, iteration, fitness, own in store.rows(better):
+            rises.setdefault(problem, []).append((iteration + 1, fitness, own))
+        own_of = {problem: own for problem, own in store.rows(measured)}
+        records = [(row.run_id, problem_record(row)) for row in store.rows(select(Problems).order_by(Problems.c.index))]
+        candidates = {run: count for run, count in store.rows(of_run.group_by(Problems.c.run_id))}
+        runs = [run for run in store.runs() if rivals or run.verifies is None]
     searches: dict[int, list[SearchOverview]] = {}
-    for row in store.rows(select(Problems).order_by(Problems.c.index)):
-        record = problem_record(row)
-        valued = [(at, value_of(record.metrics, *rest).number) for at, *rest in rises.get(row.id, ())]
+    for run_id, record in records:
+        valued = [(at, value_of(record.metrics, *rest).number) for at, *rest in rises.get(record.id, ())]
         risen = tuple((at, number) for at, number in valued if number is not None)
-        best = value_of(record.metrics, record.best_fitness, own_of.get(row.id) or ())
-        line = SearchOverview(record, *spent.get(row.id, (0, 0, 0.0)), risen, best)
-        searches.setdefault(row.run_id, []).append(line)
-    of_candidates = select(Problems.c.run_id, func.count()).join(Candidates, Candidates.c.problem_id == Problems.c.id)
-    candidates = {run: count for run, count in store.rows(of_candidates.group_by(Problems.c.run_id))}
-    runs = [run for run in store.runs() if rivals or run.verifies is None]
+        best = value_of(record.metrics, record.best_fitness, own_of.get(record.id) or ())
+        line = SearchOverview(record, *spent.get(record.id, (0, 0, 0.0)), risen, best)
+        searches.setdefault(run_id, []).append(line)
     return [RunOverview(run, tuple(searches.get(run.id, ())), candidates.get(run.id, 0)) for run in runs]
 
 

@@ -32,7 +32,7 @@ from sqlalchemy import (
     select,
 )
 
-REVISION = "0014"
+REVISION = "0015"
 """Of these tables (islands.engine)."""
 METADATA = MetaData()
 ESCAPED = "\ue000"
@@ -145,8 +145,7 @@ PromptGroups = define(
     "requested of each rollout; `given` are all that it gave, `born` of them new candidates, `repeats` stored before; "
     "`missing` were requested and not given. scored_seconds is summed over the scorer's workers. `errors` counts "
     "failed new answers and unreadable rollouts by kind. best is the new best candidate, if the group brought one. "
-    "parent_bin: islands.types; `better` answers than the parent, `copies` of what the prompt showed, `kept` the "
-    "shares of the parent's text that `compared` answers kept, summed. `cells`: changes of the archive.",
+    "`cells`: changes of the archive.",
     column("id", BigId, primary_key=True),
     column("run_id", BigId, ForeignKey("runs.id")),
     column("problem_id", BigId, ForeignKey("problems.id")),
@@ -177,11 +176,6 @@ PromptGroups = define(
     column("errors", JSON(none_as_null=True), nullable=True),
     column("best", BigInteger, nullable=True),
     column("best_fitness", Double, nullable=True),
-    column("parent_bin", BigInteger, server_default="-1"),
-    column("better", BigInteger, server_default="0"),
-    column("copies", BigInteger, server_default="0"),
-    column("compared", BigInteger, server_default="0"),
-    column("kept", Double, server_default="0"),
     column("cells", JSON(none_as_null=True), nullable=True),
     UniqueConstraint("run_id", "sequence"),
     Index("ix_prompt_groups_problem", "problem_id", "sequence"),
@@ -190,7 +184,7 @@ PromptGroups = define(
 PromptTexts = define(
     "prompts",
     "The prompt of a group: a compressed JSON list of its system message and request; and its token ids (P,), "
-    "compressed. base: the group on whose texts and ids these were packed (islands.blobs.pack); its own have no base.",
+    "compressed. base: the group on whose texts and ids these were packed (islands.blobs); its own have no base.",
     column("group_id", BigId, ForeignKey("prompt_groups.id"), primary_key=True, autoincrement=False),
     column("base", BigInteger, nullable=True),
     column("texts", LargeBinary),
@@ -199,7 +193,8 @@ PromptTexts = define(
 
 Rollouts = define(
     "rollouts",
-    "One sample: text, token ids (T,) and behaviour log-probabilities (T,).",
+    "One sample: text, without the answers that became candidates (islands.blobs.fold); token ids (T,), packed on its "
+    "prompt's; behaviour log-probabilities (T,).",
     column("id", BigId, primary_key=True),
     column("group_id", BigId, ForeignKey("prompt_groups.id")),
     column("position", BigInteger),

@@ -6,14 +6,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, update
+from sqlalchemy import URL, Connection, Engine, Row, Select, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
-from islands.engine import database_file, ensure_schema, mask_url, open_engines, parse_url, unavailable
+from islands.engine import (
+    PreparedStatement,
+    database_file,
+    ensure_schema,
+    mask_url,
+    open_engines,
+    parse_url,
+    unavailable,
+)
 from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.lock import LOST, AdvisoryLocks, FileLocks, busy, new_owner, taken
 from islands.names import check_name, readable_name
@@ -24,14 +32,18 @@ from problems.contract import Problem, Score
 from problems.objectives import Objective, seeded_objectives
 from problems.redaction import redact
 
+_CONFIRM = PreparedStatement(
+    update(Runs).where(Runs.c.id == bindparam("of_run"), Runs.c.owner == bindparam("of_owner")).returning(Runs.c.id)
+)
 
+
+@dataclass(eq=False)
 class Transaction:
     """One transaction. Callbacks run once it has been committed or rolled back; they must not raise."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.committed: list[Callable[[], None]] = []
-        self.rolled_back: list[Callable[[], None]] = []
+    connection: Connection
+    committed: list[Callable[[], None]] = field(default_factory=list)
+    rolled_back: list[Callable[[], None]] = field(default_factory=list)
 
     def on_end(self, committed: Callable[[], None], rolled_back: Callable[[], None]) -> None:
         """Register what to do at the end."""
@@ -39,16 +51,17 @@ class Transaction:
         self.rolled_back.append(rolled_back)
 
 
+@dataclass(eq=False)
 class Lease:
     """The right to write to a run until it is released; a context manager."""
 
-    def __init__(self, store: Store, run_id: int, owner: str) -> None:
-        self.run_id, self.owner = run_id, owner
-        self._store = store
+    store: Store
+    run_id: int
+    owner: str
 
     def release(self) -> None:
         """Give the run free. Safe to call twice."""
-        self._store.release(self)
+        self.store.release(self)
 
     def __enter__(self) -> Lease:
         return self
@@ -105,11 +118,6 @@ class Store:
     def address(self) -> str:
         """Its address without the password, for messages."""
         return mask_url(self.url)
-
-    @property
-    def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
-        return self.reader.dialect.name
 
     def close(self) -> None:
         """Release the leases and close every connection."""
@@ -303,8 +311,8 @@ class Store:
 
     def _confirm(self, lease: Lease, connection: Connection) -> None:
         """Raise RunBusy if another writer has taken over."""
-        mine = update(Runs).where(Runs.c.id == lease.run_id, Runs.c.owner == lease.owner).values(updated=time.time())
-        if connection.execute(mine).rowcount != 1:
+        mine = {"of_run": lease.run_id, "of_owner": lease.owner, "updated": time.time()}
+        if not _CONFIRM.run(connection, [mine]):
             row = connection.execute(select(Runs.c.name, Runs.c.owner).where(Runs.c.id == lease.run_id)).first()
             raise taken(None if row is None else row.name, lease.run_id, None if row is None else row.owner)
 

@@ -53,6 +53,16 @@ class RunRecord:
         """The run that `evo verify` made this one for; None for a run of the user's."""
         return self.config.get("verifies")
 
+    @property
+    def note(self) -> str:
+        """What its user wrote about it; of a comparison every run has the same."""
+        return str(self.config.get("note") or "")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Words that its user finds it by, as the note."""
+        return tuple(map(str, self.config.get("tags") or ()))
+
 
 @dataclass(frozen=True)
 class Reweighed:
@@ -201,10 +211,6 @@ class Placement:
     new: bool
 
 
-NO_PARENT, QUARTERS, AT_TARGET = -1, 4, 4
-"""Bins of a parent's fitness are 0 to QUARTERS - 1, next to these two (islands.population.population)."""
-
-
 @dataclass(frozen=True)
 class GroupSums:
     """What one group brought, as its row keeps it.
@@ -215,8 +221,6 @@ class GroupSums:
     scored_seconds: of the scorer's workers
     errors: of new answers, and of rollouts (islands.runs), by kind
     best, best_fitness: the problem's new best candidate, None if it brought none
-    parent_bin: of the parent's fitness; better: answers that are better than it; copies: equal to anything that the
-    prompt showed; compared: those whose text was compared with the parent's; kept: their shares of it, summed
     """
 
     given: int
@@ -230,11 +234,6 @@ class GroupSums:
     errors: Mapping[str, int]
     best: int | None
     best_fitness: float | None
-    parent_bin: int
-    better: int
-    copies: int
-    compared: int
-    kept: float
 
 
 FORMAT = "format"

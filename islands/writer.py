@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from islands.blobs import ids_to_bytes, pack, pack_floats
+from islands.blobs import base_of_ids, compress, fold, ids_to_bytes, pack_floats
+from islands.engine import PreparedStatement
 from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store, Transaction
 from islands.types import GroupSums, ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
 
-_GROUP = insert(PromptGroups).returning(PromptGroups.c.id)
-_ROLLOUTS = insert(Rollouts).returning(Rollouts.c.id, sort_by_parameter_order=True)
-_CANDIDATES = insert(Candidates).returning(Candidates.c.id, sort_by_parameter_order=True)
-_PROMPT, _ANSWERS = insert(PromptTexts), insert(AnswerLinks)
-_SUMS = update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group"))
-"""Each statement of a group is built once: building one takes SQLAlchemy as long as running it."""
+_GROUP = PreparedStatement(insert(PromptGroups).returning(PromptGroups.c.id))
+_ROLLOUTS = PreparedStatement(insert(Rollouts).returning(Rollouts.c.id, sort_by_parameter_order=True))
+_CANDIDATES = PreparedStatement(insert(Candidates).returning(Candidates.c.id, sort_by_parameter_order=True))
+_PROMPT, _ANSWERS = PreparedStatement(insert(PromptTexts)), PreparedStatement(insert(AnswerLinks))
+_SUMS = PreparedStatement(update(PromptGroups).where(PromptGroups.c.id == bindparam("of_group")))
 _Cells = Sequence[tuple[int, str, int | None]]
 """(island, cell, candidate id or None for a cell that is empty now)."""
+
+
+def _first_places(group: ScoredGroup, born: Collection[bytes]) -> list[list[int]]:
+    """Of each rollout, the places of its answers that are new candidates and are first in the group."""
+    unseen, firsts = set(born), list[list[int]]()
+    for scored in group.rollouts:
+        firsts.append([])
+        for place, answer in enumerate(scored.answers):
+            if answer.identity in unseen:
+                unseen.discard(answer.identity)
+                firsts[-1].append(place)
+    return firsts
 
 
 class GroupWriter:
@@ -52,12 +64,12 @@ class GroupWriter:
             top_p=group.top_p, sampling_seconds=group.sampling_seconds, scoring_seconds=group.scoring_seconds,
             created=time.time(),
         )  # fmt: skip
-        group_id = tx.connection.execute(_GROUP, row).scalar_one()
+        (group_id,) = _GROUP.run(tx.connection, [row])
         prompt_ids = ids_to_bytes(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
         texts = json.dumps([group.prompt.system, group.prompt.user]).encode()
         base, base_texts, base_ids = self._base or (None, None, None)
-        packed = dict(texts=pack(texts, base_texts), token_ids=pack(prompt_ids, base_ids))
-        tx.connection.execute(_PROMPT, dict(packed, group_id=group_id, base=base))
+        packed = dict(texts=compress(texts, base_texts), token_ids=compress(prompt_ids, base_ids))
+        _PROMPT.run(tx.connection, [dict(packed, group_id=group_id, base=base)])
         self._base = self._base or (group_id, texts, prompt_ids)
         ids = self.write_candidates(
             tx, fresh, measures, group_id, group.sequence, generation, group.island, group.parent
@@ -73,32 +85,30 @@ class GroupWriter:
         born: dict[bytes, int],
         id_of: Callable[[bytes], int],
     ) -> None:
+        if not group.rollouts:
+            return
+        firsts = _first_places(group, born)
+        base = base_of_ids(group.rollouts[0].rollout.prompt_ids)
         rollouts = [
             dict(
-                group_id=group_id, position=position, text=scored.rollout.text, finish=scored.rollout.finish,
-                token_ids=pack(ids_to_bytes(scored.rollout.token_ids)), logprobs=pack_floats(scored.rollout.logprobs),
-                format_error=scored.format_error,
+                group_id=group_id, position=position, finish=scored.rollout.finish, format_error=scored.format_error,
+                text=fold(scored.rollout.text, {place: scored.answers[place].text for place in places}),
+                token_ids=compress(ids_to_bytes(scored.rollout.token_ids), base),
+                logprobs=pack_floats(scored.rollout.logprobs),
             )
-            for position, scored in enumerate(group.rollouts)
+            for position, (scored, places) in enumerate(zip(group.rollouts, firsts, strict=True))
         ]  # fmt: skip
-        if not rollouts:
-            return
-        rollout_ids = tx.connection.execute(_ROLLOUTS, rollouts).scalars().all()
-        seen: set[bytes] = set()
-        links = []
-        for rollout_id, scored in zip(rollout_ids, group.rollouts, strict=True):
-            for position, answer in enumerate(scored.answers):
-                first = answer.identity in born and answer.identity not in seen
-                seen.add(answer.identity)
-                candidate = born.get(answer.identity)
-                links.append(
-                    dict(
-                        rollout_id=rollout_id, position=position, repeat=not first, seconds=answer.seconds,
-                        candidate_id=id_of(answer.identity) if candidate is None else candidate,
-                    )
-                )  # fmt: skip
+        rollout_ids = _ROLLOUTS.run(tx.connection, rollouts)
+        links = [
+            dict(
+                rollout_id=rollout_id, position=place, repeat=place not in places, seconds=answer.seconds,
+                candidate_id=born[answer.identity] if answer.identity in born else id_of(answer.identity),
+            )
+            for rollout_id, scored, places in zip(rollout_ids, group.rollouts, firsts, strict=True)
+            for place, answer in enumerate(scored.answers)
+        ]  # fmt: skip
         if links:
-            tx.connection.execute(_ANSWERS, links)
+            _ANSWERS.run(tx.connection, links)
 
     def write_candidates(
         self,
@@ -123,12 +133,12 @@ class GroupWriter:
             )
             for answer, measured in zip(answers, measures, strict=True)
         ]  # fmt: skip
-        return list(tx.connection.execute(_CANDIDATES, rows).scalars()) if rows else []
+        return _CANDIDATES.run(tx.connection, rows) if rows else []
 
     def write_sums(self, tx: Transaction, group_id: int, sums: GroupSums, cells: _Cells) -> None:
         """What a group brought, once its answers are placed."""
         values: dict[str, Any] = {**vars(sums), "errors": dict(sums.errors) or None, "cells": list(cells) or None}
-        tx.connection.execute(_SUMS, {"of_group": group_id, **values})
+        _SUMS.run(tx.connection, [{"of_group": group_id, **values}])
 
     def add_cells(self, tx: Transaction, group_id: int, cells: _Cells) -> None:
         """Further changes of the archive with a group: those of the migration that followed it."""

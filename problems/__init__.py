@@ -16,15 +16,15 @@ from problems.entry_points import lazy_exports
 if TYPE_CHECKING:
     from problems.apart import AnswerError as AnswerError
     from problems.registry import describe_sets as describe_sets
-    from problems.registry import register as register
     from problems.registry import resolve as resolve
-    from problems.registry import set_sandbox_mode as set_sandbox_mode
+    from problems.sandbox import set_sandbox_mode as set_sandbox_mode
     from problems.scoring import Scorer as Scorer
 else:
     __getattr__, __all__ = lazy_exports(
         __name__,
         contract="BadAddress Problem Score ScorerFault",
         apart="AnswerError",
-        registry="describe_sets register resolve set_sandbox_mode",
+        registry="describe_sets resolve",
+        sandbox="set_sandbox_mode",
         scoring="Scorer",
     )

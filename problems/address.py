@@ -41,9 +41,14 @@ NUMBER, NAMES = "[0-9]{1,9}", "[^?/]+"
 
 
 def shorten_names(addresses: Sequence[str]) -> list[str]:
-    """Names to show for the addresses of a run's problems: a file or directory is called by its base name. Those that
-    would have the same name keep their paths."""
-    names = [_shorten(address) for address in addresses]
+    """Names to show for the addresses of a run's problems: a file or directory is called by its base name, as in
+    `programs:tasks.jsonl/3` and `scorer.py`. Those that would have the same name keep their paths."""
+    names = list(addresses)
+    for place, matched in enumerate(map(_ABSOLUTE.match, addresses)):
+        if matched is not None:
+            kind, parts = matched[1] or "", matched[2].split("/")
+            of_files = (i for i, part in enumerate(parts) if kind and _FILE.fullmatch(part))
+            names[place] = kind + "/".join(parts[next(of_files, len(parts) - 1) :])
     counts = Counter(names)
     return [name if counts[name] == 1 else address for name, address in zip(names, addresses, strict=True)]
 
@@ -52,16 +57,6 @@ def name_few(names: Sequence[str], most: int, *, separator: str = ", ", kind: st
     """The first `most` names, and how many more there are: `a, b and 3 more`. kind: of the names, as in ` versions`"""
     more = f" and {len(names) - most} more{kind}" if len(names) > most else ""
     return separator.join(names[:most]) + more
-
-
-def _shorten(address: str) -> str:
-    """`programs:/a/b/tasks.jsonl/3` -> `programs:tasks.jsonl/3`; `/a/b/scorer.py` -> `scorer.py`"""
-    matched = _ABSOLUTE.match(address)
-    if matched is None:
-        return address
-    kind, parts = matched[1] or "", matched[2].split("/")
-    of_files = (i for i, part in enumerate(parts) if kind and _FILE.fullmatch(part))
-    return kind + "/".join(parts[next(of_files, len(parts) - 1) :])
 
 
 # -- parts of an address -----------------------------------------------------------------------------------------------
@@ -211,14 +206,13 @@ def _filter_evaluation(place: str, filters: Iterable[tuple[str, str]]) -> list[s
 
 def grouped(addresses: Iterable[str]) -> Iterator[str]:
     """The addresses, in order, neighbours of one file as one."""
-    for _, group in groupby(addresses, key=_stem):
+
+    def stem(line: str) -> str:
+        """The part that neighbours which are read at once have in common; of every other line the line."""
+        common, slash, last = line.rpartition("/")
+        several = slash and line.startswith(_READ_AT_ONCE) and not set(last) & set("-?,.")
+        return common if several and not user_path(line.partition(":")[2]).exists() else line
+
+    for _, group in groupby(addresses, key=stem):
         first, *others = dict.fromkeys(group)
         yield ",".join([first, *(other.rpartition("/")[2] for other in others)]) if others else first
-
-
-def _stem(line: str) -> str:
-    """The part that neighbours which are read at once have in common; of every other line the line."""
-    stem, slash, last = line.rpartition("/")
-    several = slash and line.startswith(_READ_AT_ONCE) and not set(last) & set("-?,.")
-    several = several and not user_path(line.partition(":")[2]).exists()
-    return stem if several else line

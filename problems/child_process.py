@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 
 class WorkerFailed(RuntimeError):
@@ -17,19 +16,17 @@ class WorkerFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class WorkerAnswer:
-    """A worker's answer: a value, a fault of a known kind, or a bug's traceback."""
+    """How a worker's work ended: well, by a fault of a known kind, or by a bug, with its traceback."""
 
-    value: Any = None
     fault: Exception | None = None
     bug: str = ""
 
-    def result(self) -> Any:
-        """The value. Raises the fault, or WorkerFailed for a bug."""
+    def check(self) -> None:
+        """Raises the fault, or WorkerFailed for a bug."""
         if self.bug:
             raise WorkerFailed(f"a worker failed:\n{self.bug}")
         if self.fault is not None:
             raise self.fault
-        return self.value
 
 
 def python_path() -> str:

@@ -119,7 +119,6 @@ class Problem(ABC):
     directions: "min" for the objectives whose metric is better when lower (problems.objectives)
     metrics: the objectives in full, where rewards are made from a scorer's own numbers
     timeout: CPU seconds that scoring an answer may take (one case of it, if there are cases); None if undeclared
-    resources: what scoring an answer takes (problems.scoring); empty if undeclared
     execution: one of EXECUTIONS
     source, licence: its origin and its terms in a few words; "" if unknown
     default_policy: the address of the policy that searches it where the user names none; "" for random edits
@@ -138,7 +137,6 @@ class Problem(ABC):
     directions: Mapping[str, str] = MappingProxyType({})
     metrics: tuple[Objective, ...] = ()
     timeout: float | None = None
-    resources: Mapping[str, float] = MappingProxyType({})
     execution: str = "unknown"
     source: str = ""
     licence: str = ""

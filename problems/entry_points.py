@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
 
 
 def find_entry_points(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group by name. An entry point whose module is missing is left out: its folder was deleted
-    from a checkout that still lists it."""
+    """The entry points of a group by name. An entry point whose package lacks its module is left out: its folder was
+    deleted from a checkout that still lists it."""
     from importlib.metadata import entry_points  # 15 ms, which most commands do not need
 
-    return {point.name: point for point in entry_points(group=group) if _is_there(point.value.partition(":")[0])}
+    found = {}
+    for point in entry_points(group=group):
+        with suppress(ImportError, ValueError):  # the import of a broken package gives the better message
+            if _find_module(point.value.partition(":")[0]) is None:
+                continue
+        found[point.name] = point
+    return found
 
 
 def load_entry_point(point: EntryPoint | str, what: str) -> Any:
@@ -48,15 +55,6 @@ def read_summary(point: EntryPoint) -> str:
     except (OSError, SyntaxError, ValueError):
         return ""
     return text.partition("\n")[0]
-
-
-def _is_there(module: str) -> bool:
-    """Whether the module exists; nothing is imported. Only a module that its package lacks counts as missing: the
-    import of a broken package gives the better message."""
-    try:
-        return _find_module(module) is not None
-    except (ImportError, ValueError):
-        return True
 
 
 def _find_module(module: str) -> ModuleSpec | None:

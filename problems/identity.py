@@ -8,7 +8,6 @@ import hashlib
 import re
 import sys
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 
 from problems.python_syntax import shared_tree
 
@@ -41,31 +40,9 @@ def tree_text(tree: ast.AST) -> str:
     return ast.dump(tree)
 
 
-LONGEST = 1000
-"""Lines of an answer; matching costs up to their square."""
-
-
 def kept(parent: Sequence[object], child: Sequence[object]) -> tuple[float, float]:
     """The common beginning of two sequences and their common end beyond it, as shares of the length of `parent`."""
     most = min(len(parent), len(child))
     first = next((i for i in range(most) if parent[i] != child[i]), most)
     last = next((i for i in range(most - first) if parent[-1 - i] != child[-1 - i]), most - first)
     return first / max(len(parent), 1), last / max(len(parent), 1)
-
-
-def share_kept(parent: str, child: str, answer_format: str) -> float | None:
-    """The share of a parent that an answer keeps, from 0 to 1.
-
-    In a route, the moves of the common beginning and end; in code and text, the lines that the answer has in the same
-    order (difflib), without blank ones; in a single line, its words. None for an empty parent, and for answers of more
-    than LONGEST lines.
-    """
-    if answer_format == "route":
-        return sum(kept(parent, child)) if parent else None
-    before, after = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (parent, child))
-    if len(before) == 1:
-        before, after = parent.split(), child.split()
-    if not before or max(len(before), len(after)) > LONGEST:
-        return None
-    blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
-    return sum(block.size for block in blocks) / len(before)

@@ -57,7 +57,8 @@ def redact_beginning(text: str, length: int) -> str:
 
 def redact_known(text: str) -> str:
     """The text without known secret values, whatever the text around them."""
-    for secret in _known():
+    named = {value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAME.search(name)}
+    for secret in sorted(named | _remembered, key=len, reverse=True):  # longest first: one may hold another
         if secret in text:
             text = text.replace(secret, HIDDEN)
     return text
@@ -68,9 +69,3 @@ def redact_strings(value: Any) -> Any:
     if isinstance(value, str):
         return redact_known(value)
     return {key: redact_strings(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def _known() -> list[str]:
-    """Longest first: one may hold another."""
-    named = {value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAME.search(name)}
-    return sorted(named | _remembered, key=len, reverse=True)

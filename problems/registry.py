@@ -14,11 +14,11 @@
                                                  (problems.custom.command)
     PATH/directory/program.py                    the same, if several files may be its initial program
     score:NAME                                   a Python function, if the caller gives it (see `given`)
-    NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
-                                                 group "evo.problems", as the families in evo/plugins are
+    NAME  NAME:REST                              an entry point of the group "evo.problems", as the families in
+                                                 evo/plugins are
 
-A registered object is a ProblemFamily, a Problem, or a class or function that makes one or a list of them; it is called
-with REST if it takes an argument.
+It names a ProblemFamily, a Problem, or a class or function that makes one or a list of them, and that is called with
+REST if it takes an argument.
 
 A family is all problems whose addresses begin with one name and a colon, such as `maze:test/3`. A package adds one with
 an entry point of the group "evo.problems", whose name is the family's:
@@ -46,25 +46,15 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from problems.address import addresses_in, did_you_mean, files_beside, split_range, user_path
 from problems.contract import BadAddress, Problem
 from problems.entry_points import find_entry_points, load_entry_point
-from problems.sandbox import close_shared_sandbox, set_sandbox_mode, shared_sandbox
+from problems.sandbox import shared_sandbox
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
-
-__all__ = [
-    "close_shared_sandbox",
-    "describe_sets",
-    "given",
-    "register",
-    "resolve",
-    "set_sandbox_mode",
-    "shared_sandbox",
-]
 
 Sandboxes = Callable[[], "Sandbox"]
 """Opens the sandbox in which answers are executed."""
@@ -130,26 +120,9 @@ BUILT_IN = {
     "list": "problems.registry:LISTS",
 }
 """The families of this package which load when they are first named."""
-_RESERVED = (*BUILT_IN, "score")
 _NAMED = (".py", ".yaml", ".yml")
 """Files that are problems by their path only."""
-_registered: dict[str, Any] = {}
 _given: ContextVar[Mapping[str, Problem]] = ContextVar("problems given by name", default=MappingProxyType({}))
-_Made = TypeVar("_Made")
-
-
-def register(name: str) -> Callable[[_Made], _Made]:
-    """Decorator: `name` becomes an address of the result of the decorated class or function."""
-    if not name or any(mark in name for mark in ":/ "):
-        raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
-    if name in _RESERVED:
-        raise ValueError(f"{name!r} is built in")
-
-    def remember(made: _Made) -> _Made:
-        _registered[name] = made
-        return made
-
-    return remember
 
 
 @contextlib.contextmanager
@@ -208,7 +181,7 @@ def is_of_package(address: str) -> bool:
 
 
 def describe_sets() -> list[dict[str, Any]]:
-    """Every named set as a dict of ProblemSet's fields, then every other registered name."""
+    """Every named set as a dict of ProblemSet's fields, then every other name."""
     rows: list[ProblemSet] = []
     for name in _names():
         try:
@@ -218,10 +191,8 @@ def describe_sets() -> list[dict[str, Any]]:
             continue
         if isinstance(made, ProblemFamily):
             rows += made.sets()
-        elif name in _registered:
-            rows.append(ProblemSet(name, (inspect.getdoc(made) or "").partition("\n")[0]))
         else:
-            rows.append(ProblemSet(name, f"entry point {ENTRY_POINTS}"))
+            rows.append(ProblemSet(name, (inspect.getdoc(made) or "").partition("\n")[0]))
     return [{**asdict(row), "objectives": list(row.objectives)} for row in rows]
 
 
@@ -237,13 +208,11 @@ def _part_of(whole: str, first: int, last: int, limit: int | None, sandbox: Sand
 
 def _names() -> list[str]:
     """Every name that may come before a colon: the built-in ones first."""
-    return [*BUILT_IN, *sorted({*_registered, *find_entry_points(ENTRY_POINTS)} - set(BUILT_IN))]
+    return [*BUILT_IN, *sorted(find_entry_points(ENTRY_POINTS).keys() - set(BUILT_IN))]
 
 
 def _find_named(name: str) -> Any | None:
-    """The object registered under a name, here, by the caller or by an entry point; None for an unknown name."""
-    if name in _registered:
-        return _registered[name]
+    """The object of a name, here or of an entry point; None for an unknown name."""
     point = BUILT_IN.get(name) or find_entry_points(ENTRY_POINTS).get(name)
     return None if point is None else load_entry_point(point, name)
 
@@ -337,24 +306,19 @@ def _refuse_folder(address: str, folder: Path) -> NoReturn:
 
 
 def _make(name: str, made: Any, rest: str | None) -> list[Problem]:
-    takes = callable(made) and _takes_argument(made)
+    takes = False
+    with contextlib.suppress(TypeError, ValueError):  # no function, or one without a signature
+        parameters = inspect.signature(made).parameters.values()
+        takes = any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
     if rest is not None and not takes:
         raise BadAddress(f"{name} takes nothing after a colon, so {name}:{rest} names no problem")
     if isinstance(made, Problem):
         return [made]
     if not callable(made):
-        raise BadAddress(f"{name} is registered as a {type(made).__name__}, not as a problem or what makes one")
+        raise BadAddress(f"{name} is a {type(made).__name__}, no problem and nothing that makes one")
     found = made(rest) if takes and rest is not None else made()
     problems = list(found) if isinstance(found, Iterable) else [found]
     for item in problems:
         if not isinstance(item, Problem):
             raise BadAddress(f"{name} made a {type(item).__name__}, which is no problem: subclass problems.Problem")
     return problems
-
-
-def _takes_argument(made: Any) -> bool:
-    try:
-        parameters = inspect.signature(made).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)

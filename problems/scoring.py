@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from time import perf_counter
 
-from problems.contract import Problem, Score, ScorerFault, finite
+from problems.contract import Problem, Score, ScorerFault
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 
 MOST_FAULTS = 20
@@ -62,6 +60,8 @@ class Scorer:
             raise RuntimeError("the scorer is closed")
         if problem.inline:
             return [self._counted(self._judge(problem, answer)) for answer in answers]
+        if len(answers) == 1:
+            return [await self._one(problem, answers[0])]
         tasks = [asyncio.ensure_future(self._one(problem, answer)) for answer in answers]
         try:
             return list(await asyncio.gather(*tasks))
@@ -83,23 +83,15 @@ class Scorer:
         finally:
             self._slots.release()
 
-    def check(self, problem: Problem, answer: str) -> Score:
-        """checked_score, or what does the same elsewhere. Blocking, on one of the scorer's threads."""
-        return checked_score(problem, answer)
-
-    def takes_seed(self, problem: Problem, answer: str) -> bool:
-        """scores_its_seed, likewise."""
-        return scores_its_seed(problem, answer)
-
     def _judge(self, problem: Problem, answer: str) -> tuple[Score, float]:
         start = perf_counter()
         try:
-            score = self.check(problem, answer)
+            score = checked_score(problem, answer)
             self._judged.add(problem.name)
         except ScorerFault as fault:
             self._faults[problem.name] += not fault.of_answer
             broken = problem.name not in self._judged and self._faults[problem.name] >= MOST_FAULTS
-            if broken or not self.takes_seed(problem, answer):
+            if broken or not scores_its_seed(problem, answer):
                 raise
             if not fault.of_answer and self._faults[problem.name] == 1:
                 warnings.warn(f"an answer counts as failed, because the scorer fails on it: {fault}", stacklevel=2)
@@ -156,48 +148,3 @@ def error_kind(error: str) -> str:
     an evaluator, a line and a called function are none: "evaluate: SystemExit: no solution" is a SystemExit."""
     head = _STAGE.sub("", error).split(":", 1)[0].strip()
     return head if 0 < len(head) <= 40 else head[:37] + "..."
-
-
-CPUS, GPUS = "cpus", "gpus"
-
-
-def check_resources(value: object) -> dict[str, float]:
-    """Amounts by name. Raises ValueError, whose text continues after "resources is"."""
-    wrong = f'{value!r}, not amounts by name, as in {{"gpus": 1}}'
-    if not isinstance(value, Mapping):
-        raise ValueError(wrong)
-    for name, amount in value.items():
-        number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if not isinstance(name, str) or not name or not number or finite(amount) is None or amount < 0:
-            raise ValueError(wrong)
-        if name.lower() in ("cpu", "gpu", "cpus", "gpus") and name not in (CPUS, GPUS):
-            raise ValueError(f"{value!r}; the names are cpus and gpus, others are defined by a cluster")
-    return {str(name): float(amount) for name, amount in value.items()}
-
-
-def most_of(declared: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The maximum of each resource: one scoring process serves all problems of a run."""
-    largest: dict[str, float] = {}
-    for demand in declared:
-        for name, amount in demand.items():
-            largest[name] = max(amount, largest.get(name, 0.0))
-    return largest
-
-
-def describe_resources(resources: Mapping[str, float]) -> str:
-    """The resources as text: "cpus 2, gpus 1"."""
-    return ", ".join(f"{name} {amount:g}" for name, amount in sorted(resources.items()))
-
-
-def lacking(resources: Mapping[str, float], devices: str = "/dev") -> str:
-    """The resources that this machine plainly lacks, "" if unknown: GPUs that no driver shows (on Linux), and CPUs."""
-    missing = []
-    if resources.get(CPUS, 0.0) > cores():
-        missing.append(f"{resources[CPUS]:g} CPUs ({cores()} here)")
-    gpus = resources.get(GPUS, 0.0)
-    if gpus > 0 and sys.platform == "linux" and not Path(devices, "kfd").exists():
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
-        here = 0 if hidden else sum(device.name[6:].isdecimal() for device in Path(devices).glob("nvidia*"))
-        if here < math.ceil(gpus):
-            missing.append(f"{gpus:g} GPU{'s' * (gpus != 1)} ({here or 'none'} here)")
-    return " and ".join(missing)

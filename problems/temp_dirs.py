@@ -83,6 +83,15 @@ def _lock(folder: str) -> int | None:
 
 
 def _remove(folder: str) -> None:
+    with contextlib.suppress(OSError):  # most hold a few files at most, for which rmtree takes several times as long
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            for name in os.listdir(descriptor):
+                os.unlink(name, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        os.rmdir(folder)
+        return
     with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
     # what is left is too deep for rmtree, or closed by its mode: it is brought up level by level

@@ -169,13 +169,10 @@ def weigh(problem: AnyProblem, weights: Mapping[str, float]) -> AnyProblem:
     order_weights(problem.objectives, weights, problem.name)
     kind, weighed = type(problem), copy.copy(problem)
     if not issubclass(kind, _Weighed):
-        # methods of the object itself would hide those of a class
-        own = {name: staticmethod(vars(weighed).pop(name)) for name in _METHODS if name in vars(weighed)}
-        below = _make_kind(type(kind.__name__, (kind,), dict(own))) if own else _weighed_kind(kind)
-        object.__setattr__(weighed, "__class__", below)
-    vars(weighed).update(
-        user_weights=dict(weights), metrics=problem.metrics, best_known=None
-    )  # a frozen class refuses assignments
+        object.__setattr__(weighed, "__class__", _weighed_kind(kind))
+        vars(weighed)["_plain"] = problem
+    # a frozen class refuses assignments
+    vars(weighed).update(user_weights=dict(weights), metrics=problem.metrics, best_known=None)
     _count_by_weights(weighed)
     return weighed
 
@@ -193,12 +190,13 @@ class _Weighed(Problem):
     target: float | None = None  # in front of properties of the class
     best_known: float | None = None
     metrics: tuple[Objective, ...] = ()
+    _plain: Problem  # the problem itself, since weights change what a fingerprint may be of
 
     def statement(self) -> str:
         return f"{super().statement()}\n\nThe fitness is {describe_weights(self)}."  # type: ignore[safe-super]
 
     def fingerprint(self) -> str:
-        return weighed_fingerprint(super().fingerprint(), self)
+        return weighed_fingerprint(self._plain.fingerprint(), self)
 
     def restore(self, objectives: Sequence[Objective]) -> None:
         super().restore(objectives)
@@ -223,12 +221,7 @@ class _Weighed(Problem):
         return None if score is None else weigh_score(self, score)
 
 
-_METHODS = tuple(name for name, member in vars(_Weighed).items() if callable(member))
-
-
-def _make_kind(kind: type[Problem]) -> type[Problem]:
+@cache
+def _weighed_kind(kind: type[Problem]) -> type[Problem]:
     about: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     return type(kind.__name__, (_Weighed, kind), about)
-
-
-_weighed_kind = cache(_make_kind)

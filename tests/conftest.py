@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
@@ -24,7 +25,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a script's background j
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from support.postgres import NoPostgres, PostgresServer  # noqa: E402
-from support.small_disk import SmallDisk, small_disk  # noqa: E402
 
 LONGEST = (
     # with the tests marked `long`, where they run in the same session
@@ -101,10 +101,33 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+class SmallDisk:
+    """A file system of the test's own, to be full or read-only: mounted by a call with its size, as in "4m"."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, size: str) -> Path:
+        self.folder.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(self.folder)])
+        if mounted.returncode:
+            pytest.skip("no file system can be mounted here")
+        return self.folder
+
+    def change(self, options: str) -> None:
+        """Mounted again with these options, as ro or another size."""
+        subprocess.run(["mount", "-o", f"remount,{options}", "none", str(self.folder)], check=True)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """disk("4m") mounts a file system of that size in the test's folder; disk.read_only() makes it that."""
-    yield from small_disk(tmp_path / "disk")
+    """disk("4m") mounts a file system of that size in the test's folder; disk.change("ro") makes it read-only."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a file system")
+    made = SmallDisk(tmp_path / "disk")
+    yield made
+    if made.folder.is_mount():
+        subprocess.run(["umount", "--lazy", str(made.folder)], check=True)  # what failed may still hold a file open
 
 
 @pytest.fixture

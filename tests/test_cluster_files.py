@@ -72,17 +72,8 @@ def test_docker_compose_resolves_it_as_these_tests_do(tmp_path):
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
         pytest.skip("docker compose is not here")
     names = {"PWD": str(tmp_path), "EVO_USER": "4321:4322", "EVO_POSTGRES_PASSWORD": "p@/ss"}
-    command = [
-        docker,
-        "compose",
-        "-f",
-        str(ROOT / "docker-compose.yml"),
-        "--profile",
-        "*",
-        "config",
-        "--format",
-        "json",
-    ]
+    options = ["-f", str(ROOT / "docker-compose.yml"), "--profile", "*"]
+    command = [docker, "compose", *options, "config", "--format", "json"]
     done = subprocess.run(command, cwd=tmp_path, env=os.environ | names, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     resolved, ours = json.loads(done.stdout)["services"], read_compose(**names)["services"]
@@ -164,12 +155,8 @@ def test_commands_of_services_are_those_of_evo_and_ray(compose):
         assert called in COMMANDS
         command_line.get_command(None, called).make_context(called, rest)
     ray = pytest.importorskip("ray.scripts.scripts").cli
-    calls = [
-        services["ray"]["entrypoint"],
-        services["worker"]["entrypoint"],
-        services["ray"]["healthcheck"]["test"][1:],
-    ]
-    for program, name, *rest in calls:
+    healthy = services["ray"]["healthcheck"]["test"][1:]
+    for program, name, *rest in (services["ray"]["entrypoint"], services["worker"]["entrypoint"], healthy):
         assert program == "ray"
         ray.commands[name].make_context(name, rest)
 
@@ -182,9 +169,7 @@ def test_ports_and_passwords_agree(compose):
     settings = dict(zip(*[iter(services["ui"]["command"][1:])] * 2, strict=True))
     assert settings == {"--host": "0.0.0.0", "--port": "8080"}, "a published port reaches no loopback of the container"
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
-    assert published == {name: [f"127.0.0.1:{port}:{port}"] for name, port in PUBLISHED.items()}, (
-        "nothing for the network"
-    )
+    assert published == {name: [f"127.0.0.1:{port}:{port}"] for name, port in PUBLISHED.items()}, "nothing to the net"
     for name in ("ui", "vllm"):
         assert str(PUBLISHED[name]) in services[name]["healthcheck"]["test"][-1]
     for password in ("evo", "p@/ss:?"):

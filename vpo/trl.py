@@ -23,7 +23,8 @@ advantages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,7 @@ class VPOTrainer(GRPOTrainer):
         return output
 
     def _score_rollout(self, row: DataRow, ids: list[int]) -> ScoredRollout:
-        """One completion, read and scored."""
+        """One completion, read; its first distinct answers scored."""
         stopped = bool(ids) and ids[-1] in self.eos_token_ids
         kept = np.asarray(ids[:-1] if stopped else ids, dtype=np.int32)
         text = self._tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -165,11 +166,12 @@ class VPOTrainer(GRPOTrainer):
                 truncated=bool(ids) and not stopped,
             )
             texts = chain.answers
-        answers = score_answers(
-            texts,
-            lambda answer: as_score(self.score(row, answer), answer, self.scalar),
-            self.answer_format,
-            self.answers,
+        distinct: dict[bytes, str] = {}
+        for answer in texts:
+            distinct.setdefault(identity(answer, self.answer_format), answer)
+        answers = tuple(
+            ScoredAnswer(answer, key, as_score(self.score(row, answer), answer, self.scalar))
+            for key, answer in islice(distinct.items(), self.answers)
         )
         tokens = np.asarray(ids, dtype=np.int32)
         # TRL keeps prompts and log-probabilities to itself; an estimate of advantages looks at neither
@@ -198,16 +200,6 @@ class VPOTrainer(GRPOTrainer):
             temperature=self.temperature,
             rollouts=rollouts,
         )
-
-
-def score_answers(
-    answers: Iterable[str], score: Callable[[str], Score], answer_format: str, most: int
-) -> tuple[ScoredAnswer, ...]:
-    """The first `most` distinct answers, scored in their order."""
-    distinct: dict[bytes, str] = {}
-    for answer in answers:
-        distinct.setdefault(identity(answer, answer_format), answer)
-    return tuple(ScoredAnswer(answer, key, score(answer)) for key, answer in list(distinct.items())[:most])
 
 
 def as_score(given: Sequence[float] | Score, answer: str, scalar: npt.ArrayLike | None = None) -> Score:

@@ -20,7 +20,6 @@ SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "problems.contract.Problem",
             "problems.contract.Score",
             "problems.registry.resolve",
-            "problems.registry.register",
         ),
     ),
     "policies": (

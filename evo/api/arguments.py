@@ -10,14 +10,14 @@ from evo.config.compare import CompareOptions
 from evo.config.parse import OPTIONS, fields_for, parse
 from evo.config.run import FLAGS, RunConfig, ScorerSettings
 from evo.errors import BadInput
-from islands.names import DEFAULT_DB, hide_in_argument, hide_password
+from islands.names import DEFAULT_DB, hide_in_argument
 from islands.types import RunRecord
 from problems.address import did_you_mean
 from problems.contract import Problem
 from problems.custom.scorer_file import NEAR
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
-from problems.registry import shared_sandbox
-from problems.sandbox import set_sandbox_mode
+from problems.redaction import redact
+from problems.sandbox import set_sandbox_mode, shared_sandbox
 from problems.sandbox.contract import Mode
 
 ProblemSources = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]
@@ -108,7 +108,7 @@ def call_text(function: str, *positional: Any, **given: Any) -> str:
     """The call as it is stored, like a command line: without a password."""
     parts = [_short(argument) for argument in positional if argument is not None]
     parts += [f"{name}={_short(value)}" for name, value in given.items() if value is not None]
-    return hide_password(f"evo.{function}({', '.join(parts)})")
+    return redact(f"evo.{function}({', '.join(parts)})")
 
 
 def _short(value: Any) -> str:
@@ -120,7 +120,7 @@ def _short(value: Any) -> str:
         return f"[{', '.join(map(_short, value))}]"
     if isinstance(value, str):
         value = hide_in_argument(value)
-    text = hide_password(repr(os.fspath(value) if isinstance(value, os.PathLike) else value))
+    text = redact(repr(os.fspath(value) if isinstance(value, os.PathLike) else value))
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 

@@ -14,11 +14,10 @@ from evo.api.display import Steps
 from evo.api.drive import Driver, python_driver
 from evo.api.results import ScorerWarning, data_frame
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import EvaluateConfig
-from evo.config.trackers import check_trackers, tracker_name
+from evo.config.run import EvaluateConfig, check_trackers, tracker_name
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
-from evo.evaluation.record import run_evaluation
+from evo.evaluation.evaluate import run_evaluation
 from evo.progress.training import is_training
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
@@ -132,7 +131,7 @@ class TrainResult:
     """A training run that has ended.
 
     policy: the directory of the trained policy, a Hugging Face checkpoint with its card: an address for `policy=`,
-        `arms=` and `evo.load_policy`, as is this object itself (it is a path)
+        `arms=`, as is this object itself (it is a path)
     outcome, reason: "done", and why it ended early if it did
     steps, answers, tokens: how many; seconds: of training, without held-out evaluations
     figures: metrics of the last step; held_out: of the last held-out evaluation, {} without one

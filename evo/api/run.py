@@ -64,8 +64,7 @@ def run(
             may be a closure. It runs in a sandboxed process. Describe it by `statement` (the task in English),
             `seed_answer` (where the search starts), `target` (the fitness that solves it), `answer_format` ("text" or
             "python"), `objectives`, `directions` (name -> "min" or "max"), `weights`, `timeout` (seconds per answer,
-            30), `readable` (files it reads), `isolated=False` (trusted, no sandbox), `resources` (its demand, as in
-            {"gpus": 1}).
+            30), `readable` (files it reads), `isolated=False` (trusted, no sandbox).
         name: the run's name; by default a readable one is made up.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, or an evo.RunConfig, which arguments override.

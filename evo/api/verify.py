@@ -1,9 +1,11 @@
 """`evo.verify`: is the winner of a search real? Scores are kept in the run's summary, and rivals are separate runs,
-so a verification that was killed continues."""
+so a verification that was killed continues. Its result is kept there too: evo.progress.answer reads it for the views.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -32,8 +34,8 @@ from islands.comparisons import runs_named
 from islands.groups import CandidateReader
 from islands.runs import best, course_of, run_totals
 from islands.store import Store
-from islands.types import ProblemRecord, RunRecord
-from problems.contract import Problem
+from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.contract import Problem, finite
 from problems.contract import Score as Scored
 from problems.fingerprint import fingerprint_of
 from problems.objectives import Objective, Reward, fitness_objective, is_lower, own_values, value_of
@@ -123,7 +125,13 @@ def verify_run(
                 subject.texts[rival] = None if answer is None else answer.text
         store.lease(run.id)
         _measure(store, store.run(name), config, subjects, repeats)
-    return _result(name, subjects, runs, notes, config.start)
+        verification = _result(name, subjects, runs, notes, config.start)
+        if weights is None:  # under others it is of an answer that no view of the run shows as its best
+            record = json.loads(json.dumps(verification.record()), parse_constant=lambda _: None)  # null for NaN
+            summary = {**store.run(name).summary, "verification": record}
+            with store.begin() as transaction:
+                store.set_summary(run.id, summary, transaction)
+    return verification
 
 
 def _tuned_start(config: RunConfig, budget: Mapping[str, Any]) -> RunConfig:
@@ -164,7 +172,7 @@ def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str)
 class _Subject:
     """One problem.
 
-    texts: answer -> its text, None without one; stored: the fitness that the search stored
+    texts: answer -> its text, None without one; stored: the fitness that the search stored; ids: of these candidates
     problem: as it was opened last; kept: its scores as the run's summary has them: rows of [fitness, error, values],
         or of lists of these, one a held-out case
     """
@@ -173,12 +181,12 @@ class _Subject:
 
     _opened: Problem
 
-    def __init__(
-        self, record: ProblemRecord, texts: dict[str, str | None], stored: dict[str, float], weights: Any
-    ) -> None:
-        """weights: of the run's configuration"""
-        self.record, self.texts, self.stored, self.kept = record, texts, stored, dict[str, Any]()
-        self._weights = weights
+    def __init__(self, record: ProblemRecord, known: Mapping[str, Candidate], weights: Any) -> None:
+        """known: the winner, and the seed if it is valid; weights: of the run's configuration"""
+        self.record, self.kept, self._weights = record, dict[str, Any](), weights
+        self.texts: dict[str, str | None] = {SEED: None, **{answer: one.text for answer, one in known.items()}}
+        self.stored: dict[str, float] = {answer: one.fitness for answer, one in known.items()}
+        self.ids = {one.id: answer for answer, one in known.items()}
         under = f" under {weights_argument(weights)}" if isinstance(weights, Mapping) else ""
         self.key = f"{record.address}{under}"
 
@@ -252,6 +260,16 @@ class _Subject:
         value = value_of(self.problem.metrics, Reward(row[0])).number
         return math.nan if value is None else value
 
+    def means(self, answer: str, held_out: bool) -> dict[str, Any]:
+        """Of an answer over cases and repeats, as Verification.measured has them."""
+        each = [(one.name, self.values(answer, held_out, of)) for of, one in enumerate(self.objectives)]
+        rows = [score for row in self.rows(answer, held_out) for score in (row if held_out else [row])]
+        return {
+            "fitness": finite(self.values(answer, held_out).mean()),
+            "values": {name: finite(values.mean()) for name, values in each},
+            "error": next((error for _, error, _ in rows if error), None),
+        }
+
     def notes(self) -> Iterator[str]:
         """Of scores that are not what the search stored."""
         for answer, then in self.stored.items():
@@ -287,9 +305,7 @@ def _read_subjects(store: Store, run: RunRecord, only: Sequence[str]) -> list[_S
         if winner is not None and (not only or record.name in only):
             seeds = [step.candidate for step in improvements[record.id][:1] if step.sequence < 0]
             known = dict(zip((WINNER, SEED), (winner, *CandidateReader(store, 0).fetch(seeds)), strict=False))
-            texts = {SEED: None, **{answer: one.text for answer, one in known.items()}}
-            stored: dict[str, float] = {answer: one.fitness for answer, one in known.items()}
-            subjects.append(_Subject(record, texts, stored, run.config.get("weights")))
+            subjects.append(_Subject(record, known, run.config.get("weights")))
     if not subjects:
         raise BadInput(f"{run.name} has no valid answer yet, so there is nothing to verify")
     return subjects
@@ -354,4 +370,5 @@ def _result(
     errors = [(one.record.name, error) for one in subjects for _, error, _ in one.rows(WINNER)[:1] if error]
     failed = [f"{of}: the winner fails now: {error}" for of, error in errors]
     names = [one.record.name for one in subjects]
-    return Verification(name, names, runs, fitness, held_out, objectives, began, notes, failed)
+    means = {id: one.means(answer, held_out) for one in subjects for id, answer in one.ids.items()}
+    return Verification(name, names, runs, fitness, held_out, objectives, began, notes, failed, means)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evo.encoding import is_text, prepare_streams, print_warnings_plainly
+from evo.encoding import is_text, prepare_streams, print_warnings_plainly, wrap_words
 from evo.version import __version__
 from problems.address import did_you_mean
 from problems.child_process import one_blas_thread
@@ -34,14 +34,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("evo.cli.runs", "List the runs in a database; delete or rename them."),
     "show": ("evo.cli.show", "Show a run, a comparison, or a candidate with its lineage."),
     "best": ("evo.cli.show", "Print the best answers of a run or a comparison."),
-    "verify": ("evo.cli.verify", "Score the best answer again, beside a tuned seed and plain samples."),
+    "verify": ("evo.cli.check", "Score the best answer again, beside a tuned seed and plain samples."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "check": ("evo.cli.check", "Check a scorer before a search: repeats, objectives, cheats."),
     "export": ("evo.cli.runs", "Write a run's iterations as training traces."),
     "report": ("evo.cli.show", "Write a run or a comparison as one HTML page, with its plots."),
-    "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
+    "evaluate": ("evo.cli.policy", "Measure a policy without search: best@k, solve@k, diversity."),
     "compare": ("evo.cli.run", "Compare policies as searchers: solve rates under one budget, with a verdict."),
-    "train": ("evo.cli.train", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
+    "train": ("evo.cli.policy", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
     "pipeline": ("evo.cli.pipeline", "Train, evaluate, search, compare and report by one file."),
     "doctor": ("evo.cli.doctor", "Check this machine: sandbox, database, GPUs, a policy."),
 }
@@ -176,5 +176,5 @@ def invoke(argv: Sequence[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"evo: {redact(message)}", err=True)
+    click.echo(wrap_words(f"evo: {redact(message)}"), err=True)
     return code

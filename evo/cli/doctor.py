@@ -30,14 +30,12 @@ from problems.sandbox.contract import SandboxUnavailable
 from problems.sandbox.pool import REMEDY, choose_mode, probe
 from problems.types import Prompt, Rollout
 from vpo.languages.contract import open_dialect
-from vpo.policies.contract import LocalPolicy, Policy, PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import policy_at
 
 _TOKENS, _TOKENS_OF_THOUGHT = 8, 4096
 """Of a reply, and of a server's, whose model may reason before it answers."""
-_LARGEST_DIFFERENCE = 0.5
-"""Of the log-probabilities of sampler and trainer, in nats, a token: above what 16 bits round."""
 _TEMPERATURE = 0.7
 """Not 1: a server whose log-probabilities leave the temperature out shows only so."""
 
@@ -99,13 +97,13 @@ def diagnose_gpus(driver: str = "/proc/driver/nvidia/version") -> Diagnosis:
 
 def diagnose_policy(address: str) -> _Finding:
     """Load the policy at an address and let it answer one prompt twice: does it, and with log-probabilities to train
-    on? A model in this process also learns from them, in a copy. Returns the level, the message, and the remedy."""
+    on? Returns the level, the message, and the remedy."""
     began = time.perf_counter()
     with warnings.catch_warnings(action="ignore"):  # their message goes into the finding
         try:
             policy = policy_at(address, temperature=_TEMPERATURE, max_tokens=_TOKENS)
             loaded = time.perf_counter() - began
-            rollouts, answered, (level, learning, remedy) = asyncio.run(_ask(policy))
+            rollouts, answered = asyncio.run(_ask(policy))
         except BadAddress as error:
             return "fail", f"{address}: {error}", "start the server or fix the address (evo run --help)"
         except (PolicyUnavailable, BadInput) as error:
@@ -123,7 +121,7 @@ def diagnose_policy(address: str) -> _Finding:
         return "warn", f"{message}, without log-probabilities of its samples", remedy
     if not all(_is_sound(one) for one in rollouts):
         return "fail", f"{message}; returns invalid log-probabilities", "upgrade the engine"
-    return level, f"{message}, with log-probabilities{learning}", remedy
+    return "ok", f"{message}, with log-probabilities", ""
 
 
 def _is_sound(rollout: Rollout) -> bool:
@@ -131,35 +129,8 @@ def _is_sound(rollout: Rollout) -> bool:
     return finite and not np.any(rollout.logprobs > 1e-3)
 
 
-def _train(policy: LocalPolicy, rollouts: list[Rollout]) -> _Finding:
-    """How its model samples, and whether a copy learns: one step from an answer that is good and one that is bad."""
-    from vpo.hf.cache import free_memory
-    from vpo.training.config import TrainConfig
-    from vpo.training.examples import Example, ExampleGroup
-    from vpo.training.trainer import PolicyTrainer
-
-    needed = 16.0 * sum(parameter.numel() for parameter in policy.model.parameters())  # weights, gradients, AdamW's two
-    if needed > (free := free_memory(policy.model.device)):
-        return "ok", f"; a training step of all weights needs {needed:.1e} bytes, {free:.1e} are free", ""
-    examples = [
-        Example(r.token_ids, r.logprobs, np.full(len(r.token_ids), 1.0 - 2 * i)) for i, r in enumerate(rollouts)
-    ]
-    group = ExampleGroup(rollouts[0].prompt_ids, tuple(examples), policy.temperature)
-    began = time.perf_counter()
-    try:
-        trainer = PolicyTrainer(policy.learner(), policy.tokenizer, TrainConfig(method="grpo"))
-        off = trainer.step_on_examples([group]).metrics["log_ratio"]
-    except Exception as error:  # a foreign model can do anything
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        return "warn", f"; it cannot be trained: {reason}", "it can search; train another model"
-    if off > _LARGEST_DIFFERENCE:
-        reason = f"the trainer's log-probabilities are {off:.2g} nats from the sampler's"
-        return "fail", f"; {reason}", "do not train it; search with it by vllm:"
-    return "ok", f"; a training step took {time.perf_counter() - began:.2f} s", ""
-
-
-async def _ask(policy: Policy) -> tuple[list[Rollout], float, _Finding]:
-    """Two replies, to a question in the policy's own language, their seconds, and what a training step found."""
+async def _ask(policy: Policy) -> tuple[list[Rollout], float]:
+    """Two replies, to a question in the policy's own language, and their seconds."""
     prompt = Prompt("Count to three.")
     if is_token_format(policy.prompt_format):
         (problem,) = resolve(open_dialect(policy.prompt_format).example)
@@ -169,10 +140,7 @@ async def _ask(policy: Policy) -> tuple[list[Rollout], float, _Finding]:
     began = time.perf_counter()
     try:
         (rollouts,) = await policy.sample([prompt], rollouts=2, answers=1, seed=0)
-        answered = time.perf_counter() - began
-        if isinstance(policy, LocalPolicy) and all(map(_is_sound, rollouts)):
-            return rollouts, answered, _train(policy, rollouts)
-        return rollouts, answered, ("ok", "", "")
+        return rollouts, time.perf_counter() - began
     finally:
         await policy.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -44,8 +44,11 @@ def flag(model: type[BaseModel], key: str, name: str = "", **changes: Any) -> Ca
     name: of the flag; default: the key's last part, with dashes
     changes: arguments of click.option that replace those taken from the field
     """
-    field = _find_field(model, key)
-    name = name or "--" + key.rpartition(".")[2].replace("_", "-")
+    *sections, last = key.split(".")
+    for section in sections:
+        model, _ = _unwrap(model.model_fields[section].annotation, [])
+    field = model.model_fields[last]
+    name = name or "--" + last.replace("_", "-")
     kind, bounds = _unwrap(field.annotation, list(field.metadata))
     settings: dict[str, Any] = {"default": None, "help": _describe(field)}
     if kind is bool:
@@ -59,13 +62,9 @@ def flag(model: type[BaseModel], key: str, name: str = "", **changes: Any) -> Ca
     return click.option(name, key.replace(".", "__"), **{**settings, **changes})
 
 
-def flags(model: type[BaseModel], keys: Sequence[str]) -> Callable[[F], F]:
-    """An option for each of the keys, in their order."""
-    return together([flag(model, key, **_CHANGED.get(key, {})) for key in keys])
-
-
-def together(options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
-    """Join several options into one decorator."""
+def flags(model: type[BaseModel], keys: Sequence[str], others: Iterable[Callable[[Any], Any]] = ()) -> Callable[[F], F]:
+    """An option for each of the keys, in their order, then the others."""
+    options = [*(flag(model, key, **_CHANGED.get(key, {})) for key in keys), *others]
 
     def decorate(command: F) -> F:
         for option in reversed(options):
@@ -82,14 +81,6 @@ def collect_given(options: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in options.items()
         if value is not None and value != ()
     }
-
-
-def _find_field(model: type[BaseModel], key: str) -> FieldInfo:
-    section, dot, rest = key.partition(".")
-    if not dot:
-        return model.model_fields[section]
-    kind, _ = _unwrap(model.model_fields[section].annotation, [])
-    return _find_field(kind, rest)
 
 
 def _unwrap(kind: Any, bounds: list[object]) -> tuple[Any, list[object]]:
@@ -147,20 +138,16 @@ _SAMPLED = [key for key in SamplingConfig.model_fields if key not in ("problems"
 _BUDGET = fields_for(RunConfig, "budget")
 _NAMED = {key.replace(".", "__"): flag(RunConfig, key, "--" + name.replace("_", "-"), **_CHANGED.get(name, {}))
           for name, key in FLAGS.items()}  # fmt: skip
-_SEARCHED = [
-    flags(RunConfig, (*_SAMPLED, "iterations", *_BUDGET, "parallel", "lag", "start_anyway", "start", "report_to")),
-    *_NAMED.values(),
-]
+_SEARCHED = (*_SAMPLED, "iterations", *_BUDGET, "parallel", "lag", "start_anyway", "start", "report_to")
 
 sampling_flags = flags(SamplingConfig, ("policy", *_SAMPLED))
 """The policy and how it samples, without a search."""
 
-search_flags = together(
-    [flags(RunConfig, ("policy", "rollouts")), *_SEARCHED, flag(RunConfig, "train.method", "--train", metavar="METHOD")]
-)
+_TRAINED = flag(RunConfig, "train.method", "--train", metavar="METHOD")
+search_flags = flags(RunConfig, ("policy", "rollouts", *_SEARCHED), [*_NAMED.values(), _TRAINED])
 """All settings of a run; each flag overrides the same key of --config."""
 
-shared_search_flags = together(_SEARCHED)
+shared_search_flags = flags(RunConfig, _SEARCHED, _NAMED.values())
 """The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
 
 SEARCH_SECTIONS: dict[str, Sequence[str]] = {

@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from evo.encoding import wrap_words
 from evo.errors import BadInput
 from evo.tui.line import clean
-from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
+from islands.names import DEFAULT_DB, format_db_option, hide_in_argument
+from problems.redaction import redact
 from problems.weights import SPREAD, parse_weights
 
 if TYPE_CHECKING:
@@ -92,9 +94,23 @@ def check_processes(processes: int | None, ray: str | None) -> None:
         raise BadInput("--processes are of this machine, and a Ray cluster has its own: use --processes or --ray")
 
 
+class _WordConsole(Console):
+    """Its `soft_wrap` breaks lines too, between words alone."""
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        if soft_wrap and self.is_terminal:
+            objects = tuple(map(self._wrap, objects))
+        super().print(*objects, soft_wrap=soft_wrap, **options)
+
+    def _wrap(self, text: Any) -> Any:
+        if isinstance(text, Text) and not text.spans:
+            return Text(wrap_words(text.plain, self.width), text.style)
+        return wrap_words(text, self.width) if isinstance(text, str) else text
+
+
 def open_console(**settings: Any) -> Console:
     """A console for what people read. Off a terminal nothing is wrapped."""
-    console = Console(**{"highlight": False, "emoji": False, **settings})
+    console = _WordConsole(**{"highlight": False, "emoji": False, **settings})
     if not console.is_terminal:
         console.width = WIDE
     return console
@@ -134,7 +150,7 @@ NOTED = ("best",)
 
 def read_command() -> str:
     """This process's command without its passwords, as a run stores it."""
-    return hide_password(shlex.join(["evo", *(hide_in_argument(argument) for argument in sys.argv[1:])]))
+    return redact(shlex.join(["evo", *(hide_in_argument(argument) for argument in sys.argv[1:])]))
 
 
 def format_arguments(name: str, db: str) -> str:

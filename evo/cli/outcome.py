@@ -15,7 +15,7 @@ from evo.api.drive import ComparisonOutcome
 from evo.cli.options import OutputOptions, format_arguments, print_json, print_table
 from evo.errors import INTERRUPTED
 from evo.runs.finish import SearchOutcome
-from evo.search.status import clock, describe_errors, describe_usage
+from evo.search.status import describe_errors, describe_work
 from evo.values import rate, write_value, write_values
 from islands.store import Store
 from problems.objectives import Measure, Objective, Value
@@ -65,12 +65,11 @@ def print_outcome(
 def describe_metrics(metrics: Mapping[str, Any]) -> str:
     """Throughput and what went wrong, in one line. metrics: as SearchStatus.metrics gives them"""
     repeats = metrics["repeats"]
-    parts = [
-        f"{rate(metrics['answers_per_second'])} answers/s",
-        f"{rate(metrics['tokens_per_second'])} tokens/s",
-        f"waiting for the model {metrics['policy_busy']:.0%} of the time",
-        f"{repeats:,} repeat{'s' * (repeats != 1)}",
-    ]
+    parts = [f"{rate(metrics['answers_per_second'])} answers/s"]
+    if metrics["policy_busy"] is not None:
+        parts.append(f"{rate(metrics['tokens_per_second'])} tokens/s")
+        parts.append(f"waiting for the model {metrics['policy_busy']:.0%} of the time")
+    parts.append(f"{repeats:,} repeat{'s' * (repeats != 1)}")
     if metrics["training_seconds"]:
         training, syncing = metrics["training_seconds"], metrics["syncing_seconds"]
         seconds = max(metrics["seconds"], 1e-9)
@@ -97,12 +96,8 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     why = f" ({escape(outcome.reason)})" if outcome.reason and outcome.outcome != "interrupted" else ""
     # a problem whose scorer failed counts nowhere
     known = sum(problem["target"] is not None and not problem["stopped"].startswith("failed") for problem in problems)
-    solved = f"{summary['solved']} of {known} solved, " if known else ""
-    usage = describe_usage(summary["tokens"], summary["prompt_tokens"], summary["cost"])
-    console.print(
-        f"\n[bold]{ENDED[outcome.outcome]}[/bold]{why}: run [bold]{escape(outcome.run)}[/bold], {solved}"
-        f"{summary['groups']:,} iterations, {summary['answers']:,} answers, {usage} in {clock(summary['seconds'])}"
-    )
+    work = describe_work(summary, summary["seconds"], summary["solved"], known)
+    console.print(f"\n[bold]{ENDED[outcome.outcome]}[/bold]{why}: run [bold]{escape(outcome.run)}[/bold], {work}")
     console.print(describe_metrics(summary), style="dim")
     if unscored := summary.get("unscored"):
         console.print("[yellow]nothing was scored:[/yellow]")

@@ -19,12 +19,12 @@ from evo.progress.weighing import JudgedWeights, open_runs
 from evo.whole_file import write_whole
 from islands.comparisons import delete_runs, rename_runs, rivals_of, runs_named
 from islands.groups import export_groups
-from islands.names import hide_password
 from islands.runs import RunOverview, by_comparison, overview
 from islands.store import Store
 from islands.training import checkpoints
 from problems.address import name_few
 from problems.objectives import FITNESS
+from problems.redaction import redact
 
 _SHOWN = 20
 
@@ -45,7 +45,7 @@ def runs_command(context: click.Context, rivals: bool, db: str, as_json: bool) -
         print_json([_to_dict(line, groups[line.run.listed_name]) for line in reversed(lines)])
         return
     if not lines:
-        click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
+        click.echo(f"{redact(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
         return
     _print(lines)
 
@@ -56,6 +56,7 @@ def _to_dict(line: RunOverview, among: Sequence[RunOverview]) -> dict[str, Any]:
     told = {key: value for key, value in vars(line.run).items() if key not in ("id", "config", "summary")}
     counts = {"problems": line.problems, "solved": row["solved"].value, "failed": line.failed, "groups": line.groups}
     told |= {"policy": line.run.config.get("policy"), **counts, "candidates": line.candidates}
+    told |= {"note": line.run.note, "tags": list(line.run.tags)}
     measure = row["best"].measure or FITNESS
     told |= {"mean_best": row["best"].value, "measure": measure.name}
     return {**told, "direction": "min" if measure.lower else "max"}

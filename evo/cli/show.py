@@ -36,8 +36,12 @@ from evo.progress.answer import (
     best_known_of,
     choose_held_out,
     describe_best_known,
+    describe_score,
+    describe_verified,
     read_candidate,
     score_held_out,
+    verification_of,
+    verified_score,
 )
 from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
@@ -45,7 +49,7 @@ from evo.progress.rows import answer_row, number_cell, word_cell
 from evo.progress.training import TrainingProgress, is_training
 from evo.progress.weighing import JudgedWeights, open_runs
 from evo.runs.preflight import ASK_TELL
-from evo.search.status import clock, describe_usage, format_time
+from evo.search.status import describe_work, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
 from evo.values import as_dict, write_number, write_scored, write_value
@@ -66,7 +70,7 @@ _FAILED_SHOWN = 10
 
 @click.command("show")
 @click.argument("name", metavar="RUN")
-@click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
+@click.argument("candidate_id", metavar="[ID]", required=False)
 @db_option
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @click.option("--details", is_flag=True, help="Print also every difference of two arms, for a comparison.")
@@ -74,7 +78,7 @@ _FAILED_SHOWN = 10
 @json_option
 def show_command(
     name: str,
-    candidate_id: int | None,
+    candidate_id: str | None,
     db: str,
     against: str | None,
     details: bool,
@@ -89,7 +93,10 @@ def show_command(
     with open_runs(db, [name], weights) as store:
         runs = runs_named(store, name)
         if candidate_id is not None:
-            _show_candidate(store, name, candidate_id, as_json)
+            if not candidate_id.isdecimal():
+                hint = f"evo show {name} lists them; two runs are shown one after the other"
+                raise BadInput(f"{candidate_id!r} is no number of a candidate: {hint}")
+            _show_candidate(store, name, int(candidate_id), as_json)
         elif runs[0].comparison == name:
             _show_comparison(Progress.open(store, name, against, spread=weights == SPREAD), as_json, details)
         else:
@@ -161,7 +168,8 @@ class RunFacts:
             **{name: vars(run)[name] for name in ("name", "status", "reason", "command", "seed", "commit")},
             "config": dict(run.config),
             **({"weights": dict(self.reweighed.weights)} if self.reweighed else {}),
-            "summary": self.summary,
+            "summary": {key: value for key, value in self.summary.items() if key != "verification"},
+            "verification": verification_of(run),
             **self.progress.totals.as_dict(),
             "format_errors": self.misread,
             "versions": [asdict(version) for version in self.versions],
@@ -172,6 +180,7 @@ class RunFacts:
             "problems": [
                 {
                     **best_as_dict(problem, candidate),
+                    "verified": None if candidate is None else verified_score(run, candidate.id),
                     "best_known": best_known_of(problem),
                     "iterations": self.searches[problem.id].iterations,
                     "solved_at": self.searches[problem.id].solved_at,
@@ -191,7 +200,7 @@ class RunFacts:
 
     def head(self) -> Iterator[str]:
         """What was searched under which weights, and how far it is."""
-        run, totals = self.run, self.progress.totals
+        run = self.run
         if self.reweighed is not None:
             yield from self.reweighed.lines
         elif weights := describe_fitness(run.config.get("weights")):
@@ -201,12 +210,9 @@ class RunFacts:
         elif lag := run.config.get("lag"):
             yield f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
         judged = [search for search in self.progress.searches() if search.problem.target is not None]
-        left_out, seconds = len(self.progress.comparison.failed), run.summary.get("seconds")
-        parts = [f"{sum(search.solved_at is not None for search in judged)} of {len(judged)} solved"] * bool(judged)
-        parts += [f"{left_out} left out"] * bool(left_out)
-        parts += [f"{totals.groups:,} iterations", f"{totals.answers:,} answers"]
-        parts.append(describe_usage(totals.tokens, totals.prompt_tokens, totals.cost))
-        yield ", ".join(parts) + (f" in {clock(seconds)}" if seconds else "")
+        solved, left_out = sum(search.solved_at is not None for search in judged), len(self.progress.comparison.failed)
+        others = f"{left_out} left out" if left_out else ""
+        yield describe_work(self.progress.totals.as_dict(), run.summary.get("seconds"), solved, len(judged), others)
         for policy in self.policy_changes:
             before, after = policy["before"], policy["after"]
             yield f"{format_time(policy['created'])}  the policy changed: {before} -> {after}"
@@ -215,13 +221,17 @@ class RunFacts:
             yield f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}"
 
     def below_answers(self) -> Iterator[str]:
-        """What the values mean, and how near they are to the best known ones."""
+        """What the values mean, how near they are to the best known ones, and what a verification said of them."""
         if len(self.best) == 1 and (directions := describe_directions(self.best[0][0].metrics)):
             yield directions
         for problem, candidate in self.best:
             if (known := best_known_of(problem)) is not None:
                 reached = describe_best_known(None if candidate is None else candidate.fitness, known)
                 yield f"{problem.name}: {reached}"
+        for problem, candidate in self.best:
+            if candidate is not None and (told := describe_verified(self.run, candidate.id, problem.metrics)):
+                yield f"{problem.name}: {told}"
+        yield from (verification_of(self.run) or {}).get("sentences", ())
 
     def faults(self) -> Iterator[str]:
         """Checkpoints, then what went wrong."""
@@ -308,6 +318,7 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
             "features": dict(candidate.features),
             "feedback": candidate.feedback,
             "error": candidate.error,
+            "verified": verified_score(run, candidate.id),
             "best_known": best_known_of(problem),
             "generation": candidate.generation,
             "island": candidate.island,
@@ -330,6 +341,8 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
         console.print(f"error: {candidate.error}", soft_wrap=True)
     if (known := best_known_of(problem)) is not None:
         console.print(describe_best_known(candidate.fitness, known), soft_wrap=True)
+    if told := describe_verified(run, candidate_id, problem.metrics):
+        console.print(told, soft_wrap=True)
     shortened = replace(answer, lineage=answer.lineage[:_LINEAGE_SHOWN])
     console.print(draw_answer(detail, shortened, run.seed, Statement(), TERMINAL))
 
@@ -447,9 +460,7 @@ def best_command(
             if (known := best_known_of(problem)) is not None:
                 click.echo(f"# {describe_best_known(candidate.fitness, known)}")
             if (test := tested[candidate.id]) is not None:
-                fault = f", {test.error}" if test.error else ""
-                plain = [replace(one, seed=None) for one in problem.metrics]  # the seed's are of the other cases
-                click.echo(f"# held out: {write_scored(plain, test)}{fault}")
+                click.echo(f"# {describe_score(test, problem.metrics)}")
             click.echo(candidate.text.rstrip("\n"))
         for found in sets:
             from evo.report.terminal import print_set  # intervals: scipy

@@ -1,4 +1,4 @@
-"""`evo ui`: runs in a browser. Reads only."""
+"""`evo ui`: runs in a browser."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ from evo.signals import handling
 def ui_command(database: str | None, db: str, port: int, host: str, token: bool) -> int:
     """Show the runs of DATABASE, and the page of each, in a browser.
 
-    DATABASE is an address or a SQLite file; without one it is that of --db. The page only reads, also while runs
-    write, needs no network, and is served on this machine only, unless --host names another address.
+    DATABASE is an address or a SQLite file; without one it is that of --db. The pages need no network, are live while
+    runs write, keep notes and tags, and delete runs that have ended. They are served on this machine only, unless
+    --host names another address.
     """
     from evo.ui.pages import RunPages
     from evo.ui.server import PageServer

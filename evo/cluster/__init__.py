@@ -1,4 +1,4 @@
-"""Searches on many machines: whole searches of a comparison as tasks of a Ray cluster, and scorers as its actors.
+"""Searches on many machines: whole searches of a comparison as tasks of a Ray cluster.
 
 Ray places and restarts the work, and the database holds all state. Only this package imports Ray, and it does so only
 when a cluster is used. Begin with `runner.ClusterRunner`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evo.config.cluster import parse_cluster
+from evo.config.compare import parse_cluster
 from evo.errors import BadInput
 
 if TYPE_CHECKING:

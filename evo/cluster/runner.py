@@ -3,23 +3,18 @@
 Each run is a task. Ray reports a process or a node that is gone; the run then continues in another task. If the first
 one was only unreachable, the database refuses its writes, so nothing is committed twice.
 
-A task is a search by the runner of one machine (evo.comparison.workers). Scoring processes are actors. Each has the
-sandbox of its machine, and the search that uses it keeps the rules of scoring (problems.scoring): what a fault means,
-and which answers are scored in the search's process. A process that is lost is restarted on another node and gets its
-unfinished answers again. Faults of known kinds are returned as answers, because Ray would wrap exceptions in its own
-classes.
+A task is a search by the runner of one machine (evo.comparison.workers). Faults of known kinds are returned as answers,
+because Ray would wrap exceptions in its own classes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import os
 import socket
 import sys
-import threading
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +25,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from evo.comparison.workers import Runner, SeedBatch
-from evo.config.cluster import AUTO, LOCAL, ClusterAddress, ClusterOptions
+from evo.config.compare import AUTO, LOCAL, ClusterAddress
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import answer_of_error
@@ -40,15 +35,9 @@ from evo.search.sampler import cancel_all
 from evo.search.stop import Stop, StopReason
 from islands.engine import mask_url, parse_url
 from islands.errors import DatabaseUnavailable, RunBusy
-from islands.store import Store
 from problems.child_process import WorkerAnswer, WorkerFailed
-from problems.contract import Problem, Score, ScorerFault
 from problems.redaction import redact
-from problems.registry import resolve
-from problems.sandbox import set_sandbox_mode
-from problems.sandbox.contract import Mode, SandboxFault
-from problems.scoring import CPUS, GPUS, Scorer, checked_score, cores, describe_resources, most_of, scores_its_seed
-from problems.weights import weigh_by
+from problems.scoring import cores
 
 _BUSY_SECONDS, _BUSY_TRIES = 5.0, 30
 """Pause between attempts, and their number. A run whose writer was lost on another machine is busy for a while; a
@@ -80,15 +69,11 @@ class Surroundings:
     """What each task needs of its driver.
 
     folder, path: its working directory, to which relative names refer, and its import path
-    scorer_actors: processes that score answers, none if a task scores them itself; mode: their
-        sandbox
     """
 
     folder: str
     path: Sequence[str]
     bell: Any
-    scorer_actors: Sequence[Any] = ()
-    mode: Mode = "auto"
 
 
 def load_policies(surroundings: Surroundings, configs: Sequence[RunConfig]) -> WorkerAnswer:
@@ -123,8 +108,7 @@ def search_run(surroundings: Surroundings, run: str, db: str, changes: Changes, 
 
 def _answer(surroundings: Surroundings, work: Callable[[Runner], Awaitable[None]]) -> WorkerAnswer:
     async def whole() -> None:
-        actors = surroundings.scorer_actors
-        runner = Runner(ClusterScorer(actors, surroundings.mode) if actors else None)
+        runner = Runner()
         try:
             await work(runner)
         finally:
@@ -136,80 +120,6 @@ def _answer(surroundings: Surroundings, work: Callable[[Runner], Awaitable[None]
         return WorkerAnswer()
     except Exception as error:
         return answer_of_error(error)
-
-
-_ANSWERS_EACH = 2
-"""Answers that a search sends to one process: one is scored while the other waits."""
-
-
-class ScorerActor:
-    """Scores answers on a node, one at a time. Problems are opened by their addresses."""
-
-    def __init__(self, folder: str, path: Sequence[str]) -> None:
-        adopt_paths(folder, path)
-        self._problems: dict[str, Problem] = {}
-
-    def check(self, name: str, weights: Mapping[str, float] | None, answer: str, mode: Mode) -> WorkerAnswer:
-        """The checked Score of an answer. weights: Problem.user_weights"""
-        return self._answer(lambda problem: checked_score(problem, answer), name, weights, mode)
-
-    def takes_seed(self, name: str, weights: Mapping[str, float] | None, answer: str, mode: Mode) -> WorkerAnswer:
-        """Whether the scorer, which failed on `answer`, can score its seed."""
-        return self._answer(lambda problem: scores_its_seed(problem, answer), name, weights, mode)
-
-    def _answer(self, work: Any, name: str, weights: Mapping[str, float] | None, mode: Mode) -> WorkerAnswer:
-        try:
-            set_sandbox_mode(mode)
-            key = repr((name, weights))
-            if key not in self._problems:
-                (problem,) = resolve(name)
-                self._problems[key] = weigh_by(problem, weights)
-            return WorkerAnswer(work(self._problems[key]))
-        except Exception as error:
-            return answer_of_error(error)
-
-
-def start_scorer_actors(options: ClusterOptions) -> list[Any]:
-    """Start the processes; Ray restarts those that are lost."""
-    remote = ray.remote(ScorerActor).options(
-        num_cpus=options.scorer_cpus,
-        num_gpus=options.scorer_gpus,
-        resources=options.scorer_resources or None,
-        max_restarts=-1,
-        max_task_retries=-1,
-    )
-    return [remote.remote(str(Path.cwd()), list_import_path()) for _ in range(options.scorers)]
-
-
-class ClusterScorer(Scorer):
-    """A Scorer that sends its answers to processes on other nodes, in turn."""
-
-    def __init__(self, scorer_actors: Sequence[Any], mode: Mode) -> None:
-        super().__init__(_ANSWERS_EACH * len(scorer_actors))
-        self._scorer_actors, self._mode = itertools.cycle(scorer_actors), mode
-        self._turn = threading.Lock()
-
-    def check(self, problem: Problem, answer: str) -> Score:
-        score: Score = self._ask("check", problem, answer)
-        return score
-
-    def takes_seed(self, problem: Problem, answer: str) -> bool:
-        return bool(self._ask("takes_seed", problem, answer))
-
-    def _ask(self, method: str, problem: Problem, answer: str) -> Any:
-        with self._turn:
-            scorer_actor = next(self._scorer_actors)
-        asked = problem.name, problem.user_weights
-        try:
-            scored: WorkerAnswer = ray.get(getattr(scorer_actor, method).remote(*asked, answer, self._mode))
-            return scored.result()
-        except (ScorerFault, SandboxFault):
-            raise
-        except (RayError, WorkerFailed) as error:
-            reason = " ".join(str(error).split())[-200:]
-            raise SandboxFault(f"{problem.name}: no process of the cluster can score it ({reason})") from None
-        except Exception as error:
-            raise SandboxFault(str(error)) from None
 
 
 _STORE_BYTES = 100 << 20
@@ -271,19 +181,6 @@ def list_alive_nodes() -> list[Mapping[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def check_room_for_tasks(place: ClusterAddress) -> None:
-    """Raise BadInput if scoring processes leave no resources for a task, which would wait for ever."""
-    options, total = place.options, ray.cluster_resources()
-    scoring = {"CPU": options.scorer_cpus, "GPU": options.scorer_gpus, **options.scorer_resources}
-    needed = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
-    free = {name: total.get(name, 0.0) - options.scorers * scoring.get(name, 0.0) for name in needed}
-    if options.scorers and any(free[name] < amount for name, amount in needed.items() if amount > 0):
-        raise BadInput(
-            f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no "
-            f"resources for a task on {total.get('CPU', 0.0):g}; ask for fewer, or for less ?scorer_cpus="
-        )
-
-
 def list_import_path() -> list[str]:
     """The import path of this process, without the entry for its working directory."""
     return [entry for entry in sys.path if entry]
@@ -314,7 +211,6 @@ class ClusterRunner:
         """Join the cluster and load every policy in one task there, as a check. Raises BadInput."""
         self._must_leave = await asyncio.to_thread(connect, self.place)
         check_shared_database(self.db, self.place)
-        check_room_for_tasks(self.place)
         bell: Any = ray.remote(Bell).options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
         self._surroundings = replace(self._surroundings, bell=bell.remote())
         await self._run(load_policies, list({policy_key(config): config for config in configs}.values()))
@@ -322,7 +218,6 @@ class ClusterRunner:
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
         """Search every run as a task; Ray begins them in their order, as resources become free."""
         names = [name for batch in seed_batches for name in batch]
-        self._start_scorer_actors(names)
         searching = [asyncio.create_task(self._search(name, changes)) for name in names]
         try:
             await asyncio.gather(*searching)
@@ -351,25 +246,7 @@ class ClusterRunner:
             answer: WorkerAnswer = await task
         except RayTaskError as error:
             raise WorkerFailed(f"a task failed in {function.__name__}: {error}") from None
-        answer.result()
-
-    def _start_scorer_actors(self, runs: Sequence[str]) -> None:
-        """Start the scoring processes, with the resources that these runs' scorers declare or that --ray sets."""
-        with Store.open(self.db, read_only=True) as store:
-            configs = [store.run(name).config for name in runs]
-        taken = most_of(config.get("scoring_resources") or {} for config in configs)
-        self.place = self.place.for_scorers(taken)
-        options = self.place.options
-        named = taken.keys() - {CPUS, GPUS, *options.resources}
-        if not options.scorers and (named or taken.get(GPUS, 0) > options.gpus):
-            _warn(
-                f"scoring takes {describe_resources(taken)}, but the tasks, which score, do not reserve it: ?scorers=N "
-                "starts scoring processes that do"
-            )
-        check_room_for_tasks(self.place)
-        mode: Mode = configs[0].get("sandbox") or "auto"
-        actors = start_scorer_actors(options)
-        self._surroundings = replace(self._surroundings, scorer_actors=actors, mode=mode)
+        answer.check()
 
     def interrupt(self, stop: Stop) -> None:
         """Finish what is in flight, commit it, and end; begin no further task."""
@@ -380,9 +257,8 @@ class ClusterRunner:
     async def close(self) -> None:
         for task in self._tasks:
             ray.cancel(task, force=True)
-        for actor in (self._surroundings.bell, *self._surroundings.scorer_actors):
-            if actor is not None:
-                ray.kill(actor)
+        if self._surroundings.bell is not None:
+            ray.kill(self._surroundings.bell)
         if self._must_leave:
             await asyncio.to_thread(ray.shutdown)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,8 @@ class Verification:
     objectives: the same for each objective, if there are several
     began: what the search started from: "seed", or the run or file of --start, of which it is the best answer
     notes: what else to know; failed: winners that cannot be scored now
+    measured: candidate id of a winner or a seed -> `fitness` and `values` by objective as the scorer measures them,
+        means over cases and repeats, None if one is unknown; and `error`, None without one
     """
 
     run: str
@@ -109,6 +111,7 @@ class Verification:
     began: str = SEED
     notes: Sequence[str] = ()
     failed: Sequence[str] = ()
+    measured: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "\n".join([*self.failed, *self.notes, *self.sentences()])
@@ -210,7 +213,8 @@ class Verification:
             **{"metric": self.fitness.name, "direction": "min" if self.fitness.lower else "max"},
             **{"held_out": self.held_out, "unit": self.unit, "began": self.began},
             **{"answers": answers, "objectives": objectives},
-            **{"sentences": self.sentences(), "notes": self.notes, "failed": self.failed},
+            "measured": {str(id): dict(means) for id, means in self.measured.items()},
+            **{"sentences": self.sentences(), "notes": list(self.notes), "failed": list(self.failed)},
         }
 
 

@@ -35,7 +35,7 @@ from evo.search.sampler import cancel_all
 from evo.search.stop import INTERRUPT, Stop
 from islands.errors import DatabaseUnavailable
 from problems.child_process import one_blas_thread, python_path
-from problems.scoring import Scorer, cores
+from problems.scoring import cores
 from vpo.languages.contract import dialect_of
 from vpo.policies.address import parse_addresses
 from vpo.policies.prompt_formats import is_token_format
@@ -67,14 +67,11 @@ class SearchRunner(Protocol):
 
 
 class Runner:
-    """Searches in this process, on one event loop. Used once: prepare, search, close.
+    """Searches in this process, on one event loop. Used once: prepare, search, close."""
 
-    scorer: what scores the answers; by default each search's own
-    """
-
-    def __init__(self, scorer: Scorer | None = None) -> None:
+    def __init__(self) -> None:
         self.stopping: Stop | None = None
-        self._shared = Resources(scorer=scorer)
+        self._shared = Resources()
         self._running: list[OpenRun] = []
         self._wrote = False  # the database was there
 

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from pydantic import field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, fields_for, merge, parse, read_yaml, setting
 from evo.config.run import Answers, Count, Fresh, RunConfig, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
-from problems.address import did_you_mean
+from problems.address import did_you_mean, split_options
 from vpo.policies.address import parse_address, split_policies
 
 BEST_OF_N, CLASSIC, TUNED_START = "best-of-n", "classic", "tuned-start"
@@ -227,3 +228,48 @@ def arms_of(config: CompareConfig) -> dict[str, ArmConfig]:
     if taken := next((label for label in added if label in config.arms), None):
         raise BadInput(f"an arm is called {taken} already; give it another name")
     return arms
+
+
+LOCAL, AUTO = "local", "auto"
+
+
+class ClusterOptions(BaseModel):
+    """Of `--ray ADDRESS[?OPTION=VALUE&...]`, the cluster that searches a comparison: what a task takes there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cpus: float = Field(1.0, ge=0.0, description="CPUs of a task, which is one run.")
+    gpus: float = Field(0.0, ge=0.0, description="GPUs of a task, if its policy runs in it.")
+    resources: dict[str, float] = Field(
+        default_factory=dict, description="Resources of a task, as Ray names them: NAME:1,NAME:2."
+    )
+
+    @field_validator("resources", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        parts = [part.partition(":") for part in value.split(",") if part]
+        return {name: amount or 1.0 for name, _, amount in parts}
+
+
+@dataclass(frozen=True)
+class ClusterAddress:
+    """where: `local` for a Ray started by this process, `auto` for the cluster of this machine, else
+    HOST:PORT or ray://HOST:PORT"""
+
+    where: str
+    options: ClusterOptions
+
+    def __str__(self) -> str:
+        return self.where
+
+
+def parse_cluster(text: str) -> ClusterAddress:
+    """Raises BadInput, one line."""
+    where, options = split_options(text)
+    if where not in (LOCAL, AUTO) and ":" not in where:
+        raise BadInput(f"--ray {text}: expected local, auto, or HOST:PORT of a Ray cluster")
+    return ClusterAddress(
+        where, parse(ClusterOptions, {name: value for name, value in options if value}, f"--ray {where}")
+    )

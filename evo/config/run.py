@@ -4,22 +4,54 @@ before. A run's is stored with it, so `evo resume` needs nothing but the databas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Iterable, Mapping
 from functools import reduce
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml, setting
-from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames, tracker_name
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
+from problems.address import did_you_mean
 from problems.contract import BadAddress
 from problems.sandbox.contract import Mode
-from problems.scoring import check_resources
 from problems.weights import SPREAD, read_weights
 from vpo.advantage import METHODS
 from vpo.training.config import TrainerSettings
+
+TRACKERS = ("tensorboard", "wandb", "mlflow", "trackio")
+"""Each is the name of its package too."""
+REPORT_TO = f"Report to experiment trackers while it runs: {', '.join(TRACKERS)}; several with commas; none: no more."
+TRACKED_AS = "The name in the trackers; evo writes it."
+
+
+def _names(given: list[str]) -> list[str]:
+    names = [part.strip() for item in given for part in item.split(",") if part.strip()]
+    for name in names:
+        if name not in (*TRACKERS, "none"):
+            raise ValueError(f"{name}{did_you_mean(name, TRACKERS, most=1) or '; there is ' + ', '.join(TRACKERS)}")
+    return list(dict.fromkeys(name for name in names if name != "none"))
+
+
+TrackerNames = Annotated[list[str], AfterValidator(_names)]
+
+
+def check_trackers(names: Iterable[str]) -> None:
+    """Raise BadInput if the library of a tracker is missing."""
+    for name in names:
+        if find_spec(name) is None:
+            raise BadInput(f"--report-to {name} needs the package {name}: pip install {name}")
+
+
+def tracker_name(name: str) -> str:
+    """The name in the trackers of a new run or training: with the time, since another database may have the same run.
+    name: of the run, or of what it searches, or a folder"""
+    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-.')[-60:]}-{time.strftime('%Y%m%d-%H%M%S')}"
+
 
 RolloutCount = Annotated[int, Field(ge=1, le=1024)]
 Answers = Annotated[int, Field(ge=1, le=32)]
@@ -103,7 +135,6 @@ class ScorerSettings(StrictModel):
     timeout: float | None = setting(None, "Seconds per answer; default 30.", gt=0)
     readable: list[str] | None = setting(None, "Files and folders that the function reads.")
     isolated: bool = setting(True, "Run in the sandbox; off: trusted.")
-    resources: dict[str, float] = setting({}, "What scoring an answer takes, as in {gpus: 1}; see scoring_resources.")
 
 
 class SearchTraining(TrainerSettings):
@@ -220,33 +251,18 @@ class RunConfig(SamplingConfig):
     policy_changes: list[dict[str, str | int | float]] = setting(
         [], "How evo resume changed the policy's options, oldest first; evo writes it.", "search"
     )
+    note: str = setting("", "What you know of the run; evo ui writes it.", "search")
+    tags: list[str] = setting([], "Words to find the run by; evo ui writes them.", "search")
     verifies: str | None = setting(None, "The run whose winner this one is measured against; evo verify writes it.")
     report_to: TrackerNames = setting([], REPORT_TO, "resume search")
     tracked_as: str = setting("", TRACKED_AS, "search")
-    scoring_resources: dict[str, float] | None = setting(
-        None,
-        "What scoring an answer takes: cpus, gpus, a cluster's names; default: as the scorers declare. "
-        "--ray ADDRESS?scorers=N gives it to each scoring process.",
-    )
     scoring_workers: int | None = setting(None, "Answers scored at once; default: the number of CPUs.", ge=1, le=256)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "max_tokens" in values:
-            raise ValueError("max_tokens: the run's budget is max_total_tokens, the length of a reply max_new_tokens")
-        return values
 
     @model_validator(mode="after")
     def _searched_alike(self) -> RunConfig:
         if self.weights == SPREAD and self.until_solved:
             raise ValueError("until_solved ends a search when it is solved under one weighting: leave it out of spread")
         return self
-
-    @field_validator("scoring_resources", mode="before")
-    @classmethod
-    def _amounts(cls, value: object) -> object:
-        return value if value is None else check_resources(value)
 
 
 Tracked = TypeVar("Tracked", bound=RunConfig)

@@ -9,8 +9,7 @@ from typing import Any, Literal
 from pydantic import field_validator, model_validator
 
 from evo.config.parse import OPTIONS, StrictModel, fields_for, parse, read_yaml, setting
-from evo.config.run import WEIGHTS, Answers, Count, RolloutCount, Share, Weights
-from evo.config.trackers import REPORT_TO, TRACKED_AS, TrackerNames
+from evo.config.run import REPORT_TO, TRACKED_AS, WEIGHTS, Answers, Count, RolloutCount, Share, TrackerNames, Weights
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode

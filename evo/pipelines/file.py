@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from evo.config.compare import CompareOptions
 from evo.config.parse import StrictModel, parse, read_yaml
-from evo.config.run import EvaluateConfig, PromptConfig, RunConfig
-from evo.config.trackers import check_trackers
+from evo.config.run import EvaluateConfig, PromptConfig, RunConfig, check_trackers
 from evo.config.train import TrainRun
 from evo.errors import BadInput, not_trainable
 from evo.prompts.registry import open_format

@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ import yaml
 from pydantic import Field
 
 from evo.config.parse import StrictModel, parse
-from evo.config.train import run_and_address
+from evo.config.train import RESUMABLE, run_and_address
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import SEARCHES, STAGE_KINDS, Pipeline, Stage, replace_references
@@ -34,13 +35,13 @@ from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
 from islands.engine import parse_url
 from islands.errors import DatabaseUnavailable, NoRuns, UnknownRun
-from islands.names import hide_password
 from islands.runs import group_count
 from islands.store import Store
 from islands.types import RunRecord
 from problems.address import user_path
 from problems.contract import BadAddress
 from problems.fingerprint import files_fingerprint, files_named_by, fingerprint_of
+from problems.redaction import redact
 from problems.registry import is_of_package
 from vpo.policies.address import PolicyAddress, parse_addresses
 from vpo.policies.checkpoint import find_base, fingerprint
@@ -81,6 +82,10 @@ class PipelineState(StrictModel):
     stages: dict[str, StageRecord] = Field(default_factory=dict)
 
 
+OnStage = Callable[[Stage, StageRecord, bool], None]
+"""Called when a stage begins and when it ends, with whether it had begun before."""
+
+
 class PipelineRun:
     """A pipeline in its directory.
 
@@ -95,7 +100,8 @@ class PipelineRun:
         self.prefix = name.strip("-") or "pipeline"
         self.interrupted = False
         self._process: CommandProcess | None = None
-        self._named = hide_password(db or "")
+        self._on_line: Callable[[str], object] | None = None
+        self._named = redact(db or "")
         self._load()
 
     def _load(self) -> None:
@@ -131,7 +137,7 @@ class PipelineRun:
         left: list[Stage] = []
         for name, stage in self.pipeline.stages.items():
             record, made, result = self.record(name), self._exists(stage), self.result(stage)
-            remedy = f"remove {'run ' if stage.kind in SEARCHES else ''}{result} to do it again, or name another -o"
+            remedy = self._remedy(stage)
             if record.state is Status.WAITING and made:
                 raise BadInput(
                     f"stage {name}: {result} exists already; name another directory, after which runs are named"
@@ -141,11 +147,9 @@ class PipelineRun:
             if record.state is Status.DONE and any(run.status == "waiting" for run in self._runs(stage)):
                 record.state = Status.INTERRUPTED  # runs of the comparison were deleted
             if record.state is not Status.WAITING and made:
-                for key in dict.fromkeys([*record.settings, *stage.given]):
-                    was, now = (str(given.get(key, "not given"))[:60] for given in (record.settings, stage.given))
-                    if record.settings.get(key) != stage.given.get(key):
-                        change = f"{key} was {was}, is {now}"
-                        raise BadInput(f"stage {name} has changed since it was begun ({change}): {remedy}")
+                if changed := self._changed(stage, record):
+                    change = ", ".join(f"{key} was {was}, is {now}" for key, (was, now) in changed.items())
+                    raise BadInput(f"stage {name} has changed since it was begun ({change}): {remedy}")
                 inputs = self._inputs(stage) if record.inputs else {}
                 for read, before in record.inputs.items():
                     if inputs.get(read, _GONE) != before:
@@ -155,12 +159,45 @@ class PipelineRun:
                 left.append(stage)
         return left
 
-    def run(self, *, quiet: bool, report: Callable[[Stage, StageRecord], None]) -> tuple[Status, list[Stage]]:
+    def _changed(self, stage: Stage, record: StageRecord) -> dict[str, tuple[str, str]]:
+        """The settings that differ from those it was begun with, each as it was and is. A training whose budgets grow
+        may continue, unless a stage was done with the shorter one."""
+        given = dict.fromkeys([*record.settings, *stage.given])
+        pairs = {key: (record.settings.get(key), stage.given.get(key)) for key in given}
+        pairs = {key: (was, now) for key, (was, now) in pairs.items() if was != now}
+        if pairs and stage.kind == "train" and all(starmap(_lengthens, pairs.items())):
+            for other in self.pipeline.stages.values():
+                if stage.name in other.reads and self._exists(other):
+                    raise BadInput(
+                        f"stage {other.name} was done with the shorter training of stage {stage.name}: "
+                        f"{self._remedy(other)}"
+                    )
+            record.state = Status.INTERRUPTED
+            return {}
+
+        def write(value: Any) -> str:
+            return "not given" if value is None else str(value)[:60]
+
+        return {key: (write(was), write(now)) for key, (was, now) in pairs.items()}
+
+    def _remedy(self, stage: Stage) -> str:
+        what = "run " * (stage.kind in SEARCHES) + self.result(stage)
+        return f"remove {what} to do it again, or name another -o"
+
+    def run(
+        self,
+        *,
+        quiet: bool,
+        report: OnStage,
+        on_line: Callable[[str], object] | None = None,
+    ) -> tuple[Status, list[Stage]]:
         """Do the stages that are left, in their order: DONE, FAILED or INTERRUPTED, and what was left. After a failure
         no further stage is begun.
 
-        quiet: what stages print goes to stderr; report: called when a stage begins and ends
+        quiet: what stages print goes to stderr; on_line: gets the lines
+        that stages print, instead of stdout
         """
+        self._on_line = on_line
         with lock_folder(self.folder, _LOCK, "another evo pipeline works in this directory; stop it first"):
             self._load()  # another process may have worked here
             left = self.left()
@@ -224,7 +261,7 @@ class PipelineRun:
         path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
         return str(path)
 
-    def _do(self, stage: Stage, quiet: bool, report: Callable[[Stage, StageRecord], None]) -> Status:
+    def _do(self, stage: Stage, quiet: bool, report: OnStage) -> Status:
         before, began = self.record(stage.name), time.monotonic()
         record = StageRecord(
             state=Status.BEGUN, settings=dict(stage.given), inputs=self._inputs(stage), seconds=before.seconds
@@ -233,7 +270,7 @@ class PipelineRun:
 
         def save() -> None:
             write_whole(self.folder / _STATE, self.state.model_dump_json(indent=1) + "\n")
-            report(stage, record)
+            report(stage, record, before.state in (Status.BEGUN, Status.INTERRUPTED))
 
         save()
         # a file is written whole, and it is there without a record if a kill came between
@@ -260,7 +297,7 @@ class PipelineRun:
         """Run `evo ARGUMENTS`: its exit code (negative: the signal that killed it) and its last line on stderr."""
         # the database in the environment, since lists of processes would show its password
         settings, output = {"EVO_DB": self.db}, 2 if quiet else None  # 2: stderr
-        self._process = CommandProcess(arguments, settings, stdout=output)
+        self._process = CommandProcess(arguments, settings, on_line=self._on_line, stdout=output)
         if self.interrupted:  # before the process could get the signal
             self._process.send_signal(signal.SIGINT)
         try:
@@ -273,6 +310,13 @@ class PipelineRun:
         self.interrupted = True
         if self._process is not None:
             self._process.send_signal(number)
+
+
+def _lengthens(key: str, pair: tuple[Any, Any]) -> bool:
+    """Whether a training with the second value of a setting continues from one with the first."""
+    was, now = pair
+    numbers = isinstance(was, int | float) and isinstance(now, int | float)
+    return key in RESUMABLE and (now is None or not numbers or now > was)
 
 
 def _flags(values: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """A stored answer in full: its parent, its prompt and its rollout, and its difference to another one, bounded in lines
 and in characters whatever a model wrote. Also its problem, looked up by the stored address:
-the statement, a picture of the answer, the best known value, and the held-out cases of a user's scorer."""
+the statement, a picture of the answer, the best known value, and the held-out cases of a user's scorer. And what
+`evo verify` keeps of a run, for every view."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 from evo.errors import BadInput
-from evo.values import scored_value
+from evo.values import scored_value, write_scored
 from islands.browse import CandidateDetail, Origin, ancestors, candidate, origins
 from islands.comparisons import runs_named
 from islands.errors import UnknownRun
@@ -56,10 +58,6 @@ class StoredAnswer:
     def value(self) -> Value:
         """The fitness as the scorer measures it."""
         return scored_value(self.problem.metrics, self.candidate)
-
-    @property
-    def parent_value(self) -> Value:
-        return Value(None) if self.parent is None else scored_value(self.problem.metrics, self.parent)
 
     @property
     def target(self) -> Value:
@@ -257,6 +255,36 @@ def _holding_out(record: ProblemRecord) -> Problem | None:
     problem = weigh_as_stored(problem, record.metrics)
     problem.restore(record.metrics)
     return problem if problem.holds_out else None
+
+
+def verification_of(run: RunRecord) -> Mapping[str, Any] | None:
+    """Verification.record of the run's last one; None without one, and after the run continued."""
+    return run.summary.get("verification")
+
+
+def verified_score(run: RunRecord, candidate: int) -> dict[str, Any] | None:
+    """`fitness`, `values`, `error` of a verified winner or seed, and whether they are of `held_out` cases."""
+    found = verification_of(run) or {}
+    measured = found.get("measured", {}).get(str(candidate))
+    return None if measured is None else {**measured, "held_out": found["held_out"]}
+
+
+def describe_verified(run: RunRecord, candidate: int, metrics: Sequence[Objective]) -> str:
+    """`held out: fitness 0.52 (delay 54.8 ↓)`; "" for an answer that was not verified."""
+    found = verified_score(run, candidate)
+    if found is None:
+        return ""
+    own = tuple(found["values"].get(one.name) for one in metrics)
+    rewards = tuple(math.nan if value is None else value for value in own)
+    fitness = math.nan if found["fitness"] is None else found["fitness"]
+    return describe_score(Score(rewards, fitness, error=found["error"], values=own), metrics, found["held_out"])
+
+
+def describe_score(score: Score, metrics: Sequence[Objective], held_out: bool = True) -> str:
+    """The same of a score on held-out cases, or of an answer that was scored again."""
+    plain = [replace(one, seed=None) for one in metrics]  # the seed's are of the cases that steered the search
+    fault = f", {score.error}" if score.error else ""
+    return f"{'held out' if held_out else 'scored again'}: {write_scored(plain, score)}{fault}"
 
 
 COMPARED_LINES, COMPARED_CHARS = 400, 40_000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,14 @@ from problems.objectives import FITNESS, Measure, Value
 def error_name(kind: str) -> str:
     """A kind of error as people read it."""
     return "unreadable reply" if kind == FORMAT else kind
+
+
+def have_ended(statuses: Collection[str]) -> bool:
+    """Whether no run is running or waits for its turn. Runs after an interrupted one do not wait; a failed one does not
+    stop the next batch of seeds."""
+    if not statuses or "running" in statuses:
+        return False
+    return "waiting" not in statuses or "interrupted" in statuses
 
 
 @dataclass(frozen=True)
@@ -233,12 +241,7 @@ class Snapshot(Comparison):
 
     @property
     def ended(self) -> bool:
-        """Whether no run is running or waits for its turn. Runs after an interrupted one do not wait; a failed one does
-        not stop the next batch of seeds."""
-        statuses = self.statuses
-        if not statuses or statuses.get("running"):
-            return False
-        return not statuses.get("waiting") or bool(statuses.get("interrupted"))
+        return have_ended(self.statuses)
 
     @property
     def measure(self) -> Measure:

@@ -51,13 +51,14 @@ class OpenEvolveFormat(MessageFormat):
         parent = shown.parent
         feedback = "" if parent is None else self.feedback(parent)
         current = parent.text if parent is not None else self.problem.seed_answer()
+        best = [self._program(c, shown) for c in shown.best]
         built = self.sampler.build_prompt(
             current_program=cut(current, self.config.max_answer_chars) if not self.diff else current,
             parent_program=current,
             program_metrics=self._metrics(parent, shown) if parent is not None else {},
-            previous_programs=[self._program(c, shown) for c in shown.best],
+            previous_programs=best,
             # not more than the sampler shows: it would draw from a longer list at random, outside the run's seed
-            top_programs=[self._program(c, shown) for c in shown.best[: self.top]],
+            top_programs=best[: self.top],
             inspirations=[self._program(c, shown) for c in shown.inspirations],
             language=self.language,
             diff_based_evolution=self.diff,

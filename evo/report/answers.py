@@ -8,24 +8,34 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evo.comparison.arms import Arm
 from evo.comparison.summary import Curve
 from evo.encoding import visible
-from evo.progress.answer import StoredAnswer, describe_best_known, problem_of, read_answers, statement_of
+from evo.progress.answer import (
+    StoredAnswer,
+    describe_best_known,
+    describe_score,
+    describe_verified,
+    problem_of,
+    read_answers,
+    score_held_out,
+    statement_of,
+)
 from evo.progress.answer_set import AnswerFront, FrontAnswer, front_of
 from evo.progress.arm_style import style_of
 from evo.progress.model import Progress, SearchRecord
 from evo.values import scored_value, write_number, write_value
 from islands.groups import CandidateReader
 from islands.names import format_db_option
+from islands.runs import elites
 from islands.types import Candidate, ProblemRecord
-from problems.objectives import Value, measure_of, own_values, value_of
+from problems.objectives import Reward, Value, measure_of, own_values, value_of
 from problems.weights import weights_argument
 from vpo.scalarize import Floats
 
@@ -107,11 +117,13 @@ _ANCESTORS = 12
 
 @dataclass(frozen=True)
 class BestAnswer:
-    """An arm's fittest answer to a problem, over its seeds. picture: as the problem draws it; "" for none"""
+    """An arm's fittest answer to a problem, over its seeds. picture: as the problem draws it; tested: its score on
+    held-out cases, or that of a verification; "" for none"""
 
     search: SearchRecord
     stored: StoredAnswer
     picture: str
+    tested: str
 
     @property
     def seed(self) -> Value:
@@ -147,8 +159,9 @@ class ProblemDetail:
         return max(self.answers, key=lambda answer: answer.search.rises[-1].fitness, default=None)
 
 
-def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
-    """The details of the first `most` problems that count."""
+def problem_details(progress: Progress, most: int, *, held_out: bool = False) -> tuple[ProblemDetail, ...]:
+    """The details of the first `most` problems that count. held_out: whether to score the answers that lead the page on
+    held-out cases, if they were not verified"""
     problems, arms = progress.comparison.problems[:most], progress.comparison.arms
     fittest = {at: search for at, search in progress.fittest().items() if at[0] < len(problems)}
     room = max(_FEWEST_CHARS, min(_MOST_CHARS, _PAGE_CHARS // max(1, 4 * len(fittest) + len(problems))))
@@ -165,16 +178,17 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     for row, problem in enumerate(problems):
         found = [fittest[row, place] for place in range(len(arms)) if (row, place) in fittest]
         best = [stored[search.rises[-1].candidate] for search in found]
+        top = max((search.rises[-1].fitness for search in found), default=None)
+        carded = sum(detail.best is not None for detail in details)
+        leads = [held_out and carded < MOST_CARDS and search.rises[-1].fitness == top for search in found]
         answers = [
-            BestAnswer(search, one, statement_of(problem, one.candidate.text).picture)
-            for search, one in zip(found, best, strict=True)
+            BestAnswer(search, one, statement_of(problem, one.candidate.text).picture, _test(search, one, leading))
+            for search, one, leading in zip(found, best, leads, strict=True)
         ]
         stated = statement_of(problem)
-        top = max((search.rises[-1].fitness for search in found), default=None)
         reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
         target = value_of(problem.metrics, problem.target)
         chart = Plot(f"best {target.measure.title}", "iteration", lines.get(row, ()), rule=target.number)
-        carded = sum(detail.best is not None for detail in details)
         drawn, weights = dict[str, Any](), dict[str, Any]()
         if answers and carded < MOST_CARDS:
             valid = progress.read_valid(row)
@@ -184,12 +198,22 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
             every = {one.stored.id: one for one in (*shown, *(() if front is None else front.answers))}
             candidates = {one.id: one for one in CandidateReader(progress.store, 0).fetch(list(every))}
             drawn = map_answers(progress, problem, every.values(), candidates, left_out=len(valid) > len(every))
-            weights = {} if front is None else weigh_answers(progress, front, candidates)
+            drawn["front"] = [] if front is None else [one.stored.id for one in front.answers]
+            drawn["grid"] = _grid(progress, max(found, key=lambda search: search.rises[-1].fitness))
+            weights = {} if front is None else weigh_answers(progress, front, candidates, valid)
         statement = bounded(stated.text, room)
         details.append(
             ProblemDetail(row, problem.name, target, statement, reached, chart, tuple(answers), drawn, weights)
         )
     return tuple(details)
+
+
+def _test(search: SearchRecord, answer: StoredAnswer, score: bool) -> str:
+    """The score of a best answer on held-out cases. score: whether to score one that was not verified"""
+    candidate, metrics = answer.candidate, answer.problem.metrics
+    verified = describe_verified(search.run, candidate.id, metrics)
+    scores = score_held_out(answer.problem, [candidate]) if score and not verified else []
+    return verified or "".join(describe_score(one, metrics) for one in scores)
 
 
 def map_answers(
@@ -219,9 +243,29 @@ def map_answers(
     }
 
 
-def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Candidate]) -> dict[str, Any]:
+def _grid(progress: Progress, search: SearchRecord) -> dict[str, Any]:
+    """The archive of a search on all its islands: the features that span it, and of each occupied cell the candidate,
+    its value, its fitness and the cell's bins; {} for a grid of fewer than two features."""
+    (record,) = [one for one in progress.store.problems(search.run.id) if one.id == search.problem_id]
+    names = record.dimensions or ()
+    cells = [
+        (
+            one.candidate,
+            value_of(record.metrics, Reward(one.fitness)).number,
+            one.fitness,
+            *map(int, one.cell.split("-")),
+        )
+        for one in elites(progress.store, [record.id])
+    ]
+    return {"features": [visible(name) for name in names], "cells": cells} if len(names) > 1 and cells else {}
+
+
+def weigh_answers(
+    progress: Progress, front: AnswerFront, texts: Mapping[int, Candidate], valid: Sequence[FrontAnswer]
+) -> dict[str, Any]:
     """What the sliders choose from: numbers to choose by, and all that is shown of an answer as text.
 
+    valid: all answers, of which those with equal values are counted
     own: the problem's weights, None if there are none; sliders: where they begin; commands: of each arm, to which
     weights are added; left_out: answers that are not here"""
     problem, own, arms = front.problem, front.weights, progress.comparison.arms
@@ -229,6 +273,7 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
     room = max(_FEWEST_CHARS, min(_MOST_CHARS, _FRONT_CHARS // max(1, len(front.answers))))
     largest = max(own or (1.0,))
     found, metrics = problem_of(problem), problem.metrics
+    alike = Counter((one.arm, one.stored.rewards) for one in valid)
 
     def describe(one: FrontAnswer) -> dict[str, Any]:
         candidate, iteration = texts[one.stored.id], one.stored.iteration + 1
@@ -240,6 +285,8 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
             "born": (f"iteration {iteration}" if iteration else "seed answer") + f", seed {one.run.seed}",
             "rewards": candidate.rewards,
             "fitness": f"{fitness.measure.name} {write_value(fitness)}",
+            "score": fitness.number,
+            "alike": alike[one.arm, one.stored.rewards],
             "values": [
                 write_number(value, [of.seed])
                 for of, value in zip(metrics, own_values(metrics, candidate), strict=True)
@@ -254,15 +301,10 @@ def weigh_answers(progress: Progress, front: AnswerFront, texts: Mapping[int, Ca
         "weights": "" if own is None else weights_argument(dict(zip(names, own, strict=True))),
         "sliders": [round(_SLIDER * weight / largest) for weight in own or (largest,) * len(names)],
         "equal": front.equal,
-        "commands": [f"evo best {shlex.quote(_name(arm))}{db}" for arm in arms],
+        "commands": [f"evo best {shlex.quote(arm.runs[0].listed_name)}{db}" for arm in arms],
         "left_out": front.left_out,
         "answers": [describe(one) for one in front.answers],
     }
-
-
-def _name(arm: Arm) -> str:
-    """What a command calls the arm's runs together."""
-    return arm.runs[0].listed_name
 
 
 def bounded(text: str, room: int) -> str:

@@ -26,7 +26,8 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from evo.comparison.summary import describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
-from evo.evaluation.record import check_output
+from evo.evaluation.evaluate import check_output
+from evo.progress.answer import verification_of
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
@@ -51,9 +52,10 @@ from evo.report.tables import (
 )
 from evo.values import mark, write_number, write_signed, write_value
 from evo.whole_file import write_whole
-from islands.names import format_db_option, hide_password
+from islands.names import format_db_option
 from islands.store import Store
 from problems.objectives import describe_directions
+from problems.redaction import redact
 
 _MOST_DETAILS = 500
 _ARMS_STYLED = 56
@@ -70,14 +72,14 @@ def build_page(progress: Progress, *, held_out: bool = False, base: str = "") ->
     """The values of the template page.html.jinja, of what `progress` has read; None or empty if there is nothing to
     show.
 
-    held_out: whether to score sets of answers on held-out cases, which takes as long as scoring them; base: the address
-        of the page, if candidates have pages below it"""
+    held_out: whether to score best answers and sets on held-out cases, which takes as long as scoring them; base: the
+        address of the page, if candidates have pages below it"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
     begun, runs = summary is not None, comparison.runs
     tested = held_out and len(runs) == 1
     spread, store = progress.spread, progress.store
     sets = choose_sets(store, runs, held_out=True, most=MOST_CARDS, spread=spread) if tested else progress.sets
-    shown = problem_details(progress, _MOST_DETAILS) if begun else ()
+    shown = problem_details(progress, _MOST_DETAILS, held_out=held_out) if begun else ()
     differing, shared = settings_tables(comparison)
     tables: list[Table | None] = []
     if summary is not None:
@@ -88,12 +90,15 @@ def build_page(progress: Progress, *, held_out: bool = False, base: str = "") ->
         ]
     reweighed = progress.store.reweighed
     return SimpleNamespace(
+        note=runs[0].note,
+        tags=runs[0].tags,
         title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
         base=base,
         snapshot=snapshot,
         summary=summary,
         state=describe_state(comparison),
         remarks=describe_faults(progress, snapshot),
+        verified=[(run.name, found) for run in runs if (found := verification_of(run))],
         verdict_title="" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
         curves=draw_progress(progress, snapshot) if begun else [],
         training=_training(snapshot),
@@ -105,8 +110,8 @@ def build_page(progress: Progress, *, held_out: bool = False, base: str = "") ->
         costs=_there(cost_table(snapshot), errors_table(snapshot)),
         settings=_there(differing, machines_table(comparison)),
         shared=shared,
-        commands=list(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
-        next_steps=_next_steps(progress, bool(shown)),
+        commands=list(dict.fromkeys(redact(run.command) for run in comparison.runs)),
+        next_steps=_next_steps(progress, snapshot, bool(shown)),
     )
 
 
@@ -154,7 +159,7 @@ def _training(snapshot: Snapshot) -> list[Plot]:
     return plots
 
 
-def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
+def _next_steps(progress: Progress, snapshot: Snapshot, answered: bool) -> list[tuple[str, str]]:
     """(purpose, command) of what a reader may do next."""
     comparison, db = progress.comparison, format_db_option(progress.store.address)
     run = f"{shlex.quote(progress.name)}{db}"
@@ -166,6 +171,8 @@ def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
     if answered:
         target = "best_answers" if len(comparison.problems) > 1 else "best_answer"
         steps.append(("Save the best answers", f"evo best {run}{weights} -o {target}"))
+    if len(comparison.runs) == 1 and answered and verification_of(comparison.runs[0]) is None and snapshot.ended:
+        steps.append(("Ask whether the best answer is luck", f"evo verify {run}{weights}"))
     return [*steps, ("Look at one candidate by its number", f"evo show {run}{weights} ID")]
 
 
@@ -198,12 +205,13 @@ def render(template: str, **values: Any) -> str:
 
 
 @cache
-def content_policy(*scripts: str, live: bool = False) -> str:
-    """Of a page that asks for nothing, and runs its own script alone. scripts: those that run too; live: whether they
-    ask the page's own server"""
-    allowed = " ".join(f"'{_digest(script)}'" for script in (_script(), *scripts))
-    own = f"style-src '{_digest(_style())}'; script-src {allowed}" + ("; connect-src 'self'" if live else "")
-    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
+def content_policy(served: str = "") -> str:
+    """Of a page that asks for nothing, and runs its own script alone. served: the further script of a page that has a
+    server, which that script and forms may ask"""
+    allowed = " ".join(f"'{_digest(script)}'" for script in (_script(), served) if script)
+    own = f"style-src '{_digest(_style())}'; script-src {allowed}" + "; connect-src 'self'" * bool(served)
+    to = "'self'" if served else "'none'"
+    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action {to}"
 
 
 @cache

@@ -209,7 +209,8 @@ def set_table(found: AnswerSet) -> Table | None:
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
     """The settings in which arms differ (None for a single arm), and those that they share."""
     flat = {arm.name: flattened(arm.runs[0].config) for arm in comparison.arms}
-    keys = [key for key in dict.fromkeys(key for config in flat.values() for key in config) if key != "seed"]
+    every = dict.fromkeys(key for config in flat.values() for key in config)
+    keys = [key for key in every if key not in ("seed", "note", "tags")]
     differing = [
         key for key in keys if len({json.dumps(config.get(key), sort_keys=True) for config in flat.values()}) > 1
     ]

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from evo.comparison.summary import Summary, describe_verdict, verdicts_of
 from evo.encoding import visible
+from evo.progress.answer import verification_of
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import WEIGHTINGS, WORTH, arm_dicts, difference_dict, differences, preference_search_rows
@@ -107,7 +108,8 @@ def comparison_dict(progress: Progress) -> dict[str, Any]:
         "problems": [problem.name for problem in comparison.problems],
         "failed": [problem.name for problem in comparison.failed],
         "runs": [
-            {"name": run.name, "arm": run.arm, "seed": run.seed, "status": run.status, "reason": run.reason}
+            {key: vars(run)[key] for key in ("name", "arm", "seed", "status", "reason")}
+            | {"verification": verification_of(run)}
             for run in comparison.runs
         ],
     }

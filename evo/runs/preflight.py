@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from evo.config.run import RunConfig
-from evo.config.trackers import check_trackers
+from evo.config.run import RunConfig, check_trackers
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from evo.search.resources import Resources, check_one_policy, problems_at
 from islands.errors import DatabaseUnavailable
 from islands.names import check_name
-from vpo.policies.address import LOADERS, PolicyAddress, PolicySettings, parse_address, parse_addresses
+from vpo.policies.address import KINDS, PolicyAddress, PolicySettings, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_base
 from vpo.policies.contract import Price
 from vpo.policies.prompt_formats import is_token_format
@@ -68,7 +67,7 @@ def check_price(max_cost: float | None, policies: Iterable[str]) -> None:
     if max_cost is None:
         return
     addresses = [address for policy in dict.fromkeys(policies) for address in parse_addresses(policy)]
-    if all(address.kind in LOADERS and price_at(address) is None for address in addresses):
+    if all(address.kind in KINDS and price_at(address) is None for address in addresses):
         raise BadInput(
             f"max_cost {max_cost:g} would never be reached: no policy has a price, as in "
             "openai:MODEL@URL?price=0.15/0.60 (of a million tokens, in and out)"

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig
-from evo.config.trackers import check_trackers, tracker_name
+from evo.config.run import RunConfig, check_trackers, tracker_name
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun, check_seeds
 from evo.search.resources import Resources, resolve_iterations, to_stored
 from evo.search.status import ended_periods, seconds_until
-from islands.comparisons import begun_run, runs_named
+from islands.comparisons import runs_named
 from islands.runs import run_progress, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
@@ -71,12 +70,13 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
 
 
 def config_of(run: RunRecord, changes: Changes = UNCHANGED) -> RunConfig:
-    """The configuration of a stored run, changed if it continues so. Raises BadInput if it has other settings than
+    """The configuration of a stored run, changed if it continues so. Raises BadInput if it has set other settings than
     those of this version, whose defaults may be others too."""
-    if unknown := run.config.keys() - RunConfig.model_fields.keys():
+    stored = {key: value for key, value in run.config.items() if key in RunConfig.model_fields or value is not None}
+    if unknown := stored.keys() - RunConfig.model_fields.keys():
         settings = name_few(sorted(unknown), 3)
         raise BadInput(f"run {run.name} has settings of another version of evo, which must continue it: {settings}")
-    return parse(RunConfig, {**run.config, **changes.settings}, f"run {run.name}")
+    return parse(RunConfig, {**stored, **changes.settings}, f"run {run.name}")
 
 
 async def resume_run(
@@ -235,8 +235,10 @@ async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], accep
 async def check_others(opened: OpenRun, accept: bool) -> None:
     """Compare the scorers of a run that has not begun with those that other runs of its comparison began with. Raises
     BadInput if a change is not accepted."""
-    other = None if opened.run.comparison is None else begun_run(opened.store, opened.run.comparison)
-    records = [] if other is None else opened.store.problems(other.id)
+    store, comparison = opened.store, opened.run.comparison
+    others = [] if comparison is None else store.runs(comparison)
+    other = next((run for run in others if store.problems(run.id)), None)
+    records = [] if other is None else store.problems(other.id)
     # a function may keep values of its own, which change as it scores
     if other is not None and not any(record.address.startswith("score:") for record in records):
         await _fingerprints(opened, other.name, records, accept)

@@ -27,7 +27,6 @@ from evo.search.resources import (
     population_config,
     resolve_iterations,
     resolve_policy,
-    resolve_rollouts,
     resolve_settings,
     to_stored,
 )
@@ -44,10 +43,13 @@ from problems.custom.scorer_problem import ScorerProblem
 from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import ScoredAnswer
+from vpo.advantage import METHODS
 from vpo.policies.address import parse_addresses
 
 SEED_SEQUENCE = -1
 """The sequence of a seed, before the run's first group."""
+_TRAINING_ROLLOUTS = 4
+"""Rollouts of a search that trains, unless the user names a number."""
 MEANINGFUL = 8
 """Iterations per problem; fewer say little about a policy or a problem."""
 
@@ -221,7 +223,9 @@ async def start_run(
         fingerprints = await opened.fingerprints()
         # 3) create the run, become its writer, and store the problems: in one step, so Ctrl-C comes before it or after
         opened.store = Store.open(db)
-        opened.run = create_run(opened.store, opened.config, opened.problems, name, command)
+        stored = to_stored(opened.config, [problem.name for problem in opened.problems])
+        seed, commit = opened.config.seed, source_commit()
+        opened.run = opened.store.create_run(name, stored, command=command, seed=seed, commit=commit)
         opened.store.lease(opened.run.id)
         opened.add_problems(seeds, fingerprints)
         opened.build()
@@ -247,18 +251,16 @@ def check_seeds(config: RunConfig, problems: Sequence[Problem], seeds: Sequence[
 
 
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
-    """The configuration with the settings that its problems decide."""
+    """The configuration with the settings that its problems decide, and with several rollouts for a method that
+    compares those of an iteration, with a warning."""
     config = resolve_settings(resolve_policy(config, problems), problems)
-    config = resolve_iterations(resolve_rollouts(config), problems)
+    if config.train is not None and config.train.method in METHODS and "rollouts" not in config.model_fields_set:
+        text = f"{config.train.method} compares the rollouts of an iteration: using --rollouts {_TRAINING_ROLLOUTS}"
+        warnings.warn(text, stacklevel=2)
+        config = config.model_copy(update={"rollouts": _TRAINING_ROLLOUTS})
+    config = resolve_iterations(config, problems)
     check_price(config.max_cost, [config.policy])
     return config
-
-
-def create_run(
-    store: Store, config: RunConfig, problems: Sequence[Problem], name: str | None, command: str
-) -> RunRecord:
-    stored = to_stored(config, [problem.name for problem in problems])
-    return store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
 
 
 def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Resources) -> list[Operator]:

@@ -17,7 +17,7 @@ from evo.provenance import describe_machine
 from evo.search.iteration import Iteration, draft
 from evo.search.operators import COUNTED_GROUPS, FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun, Schedule, window_of
-from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus, remedy_of_repeats
+from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus, is_scripted, remedy_of_repeats
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.groups import read_groups
 from islands.runs import repeats_by_group
@@ -49,7 +49,10 @@ class SearchCore:
     ) -> None:  # fmt: skip
         self.store, self.run_id, self.config, self.problem_runs = store, run.id, config, problem_runs
         self.operators = Operators(operators)
-        self.status = SearchStatus(run=run.name, problem_runs=problem_runs, machines=[describe_machine()])
+        asks_models = not all(is_scripted(operator.policy) for operator in operators)
+        self.status = SearchStatus(
+            run=run.name, problem_runs=problem_runs, machines=[describe_machine()], asks_models=asks_models
+        )
         islands = [problem_run.population.config.islands for problem_run in problem_runs]
         self.size = size = window_of(config, operators[0].policy, islands)
         self.schedule = Schedule(problem_runs, upcoming, config.lag)

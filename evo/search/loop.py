@@ -31,9 +31,12 @@ _WAITING_SECONDS = 5.0
 """Seconds without a commit after which a search reports how many iterations are sampled and wait for the oldest."""
 _PLACE_SECONDS = 0.5
 """Seconds without a commit after which a search looks whether its database is still there, before more is asked."""
-_LEAST_GRACE, _MOST_GRACE, _UNKNOWN_GRACE = 1.0, 60.0, 8.0
-"""Seconds for which an interrupted search waits for the replies of servers: as long as the longest so far took, between
-the first two; the third if none has come yet."""
+_LEAST_GRACE, _MOST_GRACE, _MODEL_GRACE, _UNKNOWN_GRACE = 1.0, 60.0, 5.0, 8.0
+"""Seconds for which an interrupted search waits for the replies of its policies: as long as the longest call so far
+took, between the first two, or the first and the third if no server answers; the fourth if none has come back yet."""
+_GATHERING_SECONDS = 0.2
+"""Seconds for which a group that is back waits at most for others to share its transaction, while answers wait for a
+worker of the scorer: what is proposed meanwhile would only wait behind them."""
 _GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
 
@@ -89,6 +92,7 @@ class SearchLoop:
             while self._ask_while_there_is_room():
                 await self._wait()  # while the window samples and scores
                 if window.ready() is not None:
+                    await window.gather(self.scorer.queued, _GATHERING_SECONDS)
                     self._tell_ready()
             if self._fault is not None:
                 raise SearchFailed(f"the policy {core.config.policy} cannot answer: {self._fault}") from self._fault
@@ -188,23 +192,28 @@ class SearchLoop:
         core.status.policy_seconds = self.window.busy_seconds()
         ahead = sum(iteration.is_sampled for iteration in flying)
         with core.store.begin() as transaction:
+            core.status.drawing = self.window.drawing
             core.write_metrics(transaction, self.scorer.queued, in_flight=len(flying), sampled_ahead=ahead)
+            core.status.drawing = 0
 
     def interrupt(self, stop: Stop) -> None:
-        """Propose no more, drop the prompts that the policy has not begun with, and wait for the replies of servers no
-        longer than one takes. What is back by then is committed in order."""
+        """Propose no more, drop the prompts that the policy has not begun with, and wait for its replies no longer than
+        one takes. What is back by then is committed in order."""
         self.core.stop(stop)
         if self._ending is None and self.window.samplers:
             self._ending = asyncio.create_task(self._give_up())
         self.window.abandon()
 
     async def _give_up(self) -> None:
-        """Drop the iterations that servers have not answered in time."""
+        """Drop the iterations that servers, or models of this process, have not answered in time."""
         if not (waiting := len(self.window.asked())):
             return
-        grace = min(_MOST_GRACE, max(_LEAST_GRACE, self.window.longest or _UNKNOWN_GRACE))
+        most = _MOST_GRACE if any(sampler.policy.traits.remote for sampler in self.window.samplers) else _MODEL_GRACE
+        grace = min(most, max(_LEAST_GRACE, self.window.longest or _UNKNOWN_GRACE))
         if grace > _LEAST_GRACE:
-            warnings.warn(f"waiting for {waiting} iterations in flight, at most {grace:.0f} s more", stacklevel=2)
+            written = f" ({drawing:,} tokens are written)" if (drawing := self.window.drawing) else ""
+            iterations = f"{waiting} iteration{'s' * (waiting != 1)} in flight"
+            warnings.warn(f"waiting for {iterations}{written}, at most {grace:.0f} s more", stacklevel=2)
         await asyncio.sleep(grace)
         for iteration in self.window.asked():
             self._dropped += iteration.group.cancel()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +42,12 @@ class Operator:
     weight: float | None = None
 
 
+@dataclass
 class Backoff:
     """Which of several operators do not respond, and until when each is left alone."""
 
-    def __init__(self) -> None:
-        self._until: dict[int, float] = {}
-        self._pauses: dict[int, float] = {}
+    _until: dict[int, float] = field(default_factory=dict)
+    _pauses: dict[int, float] = field(default_factory=dict)
 
     def is_resting(self, operator: int) -> bool:
         return time.monotonic() < self._until.get(operator, 0.0)
@@ -91,15 +91,12 @@ class Operators:
     def choose(self, seed: int, problem: int, iteration: int) -> int:
         """The operator of an iteration, or the next one that responds; itself if none does. problem: its index in the
         run"""
-        chosen = self._draw(seed, problem, iteration)
+        chosen = (iteration + problem) % len(self.all)
+        if self.chances is not None:
+            rng = np.random.default_rng([seed, problem, iteration, _STREAM])
+            chosen = int(rng.choice(len(self.all), p=self.chances))
         others = ((chosen + step) % len(self.all) for step in range(len(self.all)))
         return next((operator for operator in others if not self.backoff.is_resting(operator)), chosen)
-
-    def _draw(self, seed: int, problem: int, iteration: int) -> int:
-        if self.chances is None:
-            return (iteration + problem) % len(self.all)
-        rng = np.random.default_rng([seed, problem, iteration, _STREAM])
-        return int(rng.choice(len(self.all), p=self.chances))
 
 
 Repeats = tuple[int, int, int, ParentKind, int, int]

@@ -18,23 +18,20 @@ from problems.address import grouped
 from problems.contract import Problem
 from problems.objectives import groups_of
 from problems.openevolve.config import FEATURE_DIMENSIONS, TEMPERATURE
-from problems.scoring import Scorer, describe_resources, lacking, most_of
+from problems.scoring import Scorer
 from problems.weights import weigh_by
-from vpo.advantage import METHODS
-from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
+from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
 
 _DEFAULT_ITERATIONS = 100
 _WITHOUT_MODEL = "scripted:mutate"
-_TRAINING_ROLLOUTS = 4
-"""Rollouts of a search that trains, unless the user names a number."""
 
 
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """Settings that the user left open, as an OpenEvolve directory's config decides them: seed, temperature, top-p,
     tokens of a rollout; one answer per rollout for edits of a program, and for whole programs of a hosted model, whose
-    replies would be cut, and for commands; and what scoring takes, as the scorers declare."""
+    replies would be cut, and for commands."""
     given, decided = config.model_fields_set, dict[str, Any]()
     kinds = {address.kind for address in parse_addresses(config.policy)}
     for settings in (problem.settings for problem in problems):
@@ -60,9 +57,6 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     if config.until_solved and all(problem.target is None for problem in problems):
         told = "--until-solved stops nothing: no problem here has a target; a scorer declares one by `target`"
         warnings.warn(told, stacklevel=2)
-    taken = most_of(problem.resources for problem in problems)
-    if taken and config.scoring_resources is None:
-        decided["scoring_resources"] = taken
     # only given keys are carried over: population_config distinguishes a user's value from a default by that
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
 
@@ -96,16 +90,6 @@ def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     used = f"No --policy given; using {_WITHOUT_MODEL} (random edits of numbers and programs, no model) for {other}"
     warnings.warn(f"{used}. Choose a model by a hub id, a directory or openai:MODEL@URL", stacklevel=2)
     return config.model_copy(update={"policy": _WITHOUT_MODEL})
-
-
-def resolve_rollouts(config: RunConfig) -> RunConfig:
-    """A method that compares the rollouts of a prompt group needs several. Without a number of the user's one is chosen
-    here, with a warning."""
-    if config.train is None or config.train.method not in METHODS or "rollouts" in config.model_fields_set:
-        return config
-    text = f"{config.train.method} compares the rollouts of an iteration: using --rollouts {_TRAINING_ROLLOUTS}"
-    warnings.warn(text, stacklevel=2)
-    return config.model_copy(update={"rollouts": _TRAINING_ROLLOUTS})
 
 
 def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
@@ -159,14 +143,6 @@ def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
     return max([os.cpu_count() or 1, *asked])
 
 
-def warn_of_resources(config: RunConfig) -> None:
-    """Warn if this machine, which scores, lacks what scoring takes."""
-    taken = config.scoring_resources or {}
-    if missing := lacking(taken):
-        text = f"scoring takes {describe_resources(taken)}, and this machine lacks {missing}; it scores anyway"
-        warnings.warn(f"{text}. --ray ADDRESS?scorers=N scores on other nodes", stacklevel=2)
-
-
 OpenPolicy = Callable[[RunConfig, Sequence[Problem]], Policy]
 """The policy that a configuration names, ready for these problems."""
 
@@ -179,8 +155,9 @@ class Resources:
     scorer: None until `scorer_for` makes it
     """
 
-    def __init__(self, open_policy: OpenPolicy | None = None, scorer: Scorer | None = None) -> None:
-        self.scorer, self._open_policy = scorer, open_policy
+    def __init__(self, open_policy: OpenPolicy | None = None) -> None:
+        self.scorer: Scorer | None = None
+        self._open_policy = open_policy
         self._problems: dict[str, list[Problem]] = {}
         self._policies: dict[str, Policy] = {}
 
@@ -191,8 +168,8 @@ class Resources:
         return self._problems[key]
 
     def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
+        """The scorer of all these searches."""
         if self.scorer is None:
-            warn_of_resources(config)
             self.scorer = Scorer(workers(config, problems))
         return self.scorer
 
@@ -204,29 +181,24 @@ class Resources:
 
     def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
         """The policy, or the policies that the configuration lists, each with the same number of answers per group."""
-        addresses = parse_addresses(config.policy)
-        return [self._operator(address, config, problems, alone=len(addresses) == 1) for address in addresses]
-
-    def _operator(
-        self, address: PolicyAddress, config: RunConfig, problems: Sequence[Problem], alone: bool
-    ) -> Operator:
-        """One policy with its settings: the share of fresh prompts that its address names, and,
-        together with others, chains of the length that it was trained to write."""
-        asked = address.without("fresh", "weight")
-        changes: dict[str, Any] = {"policy": str(asked)}
-        if (fresh := address.common.fresh) is not None:
-            changes["prompt"] = {**config.prompt.model_dump(), "fresh": fresh}
-        if not alone:
-            answers = trained_answers(address) or config.answers
-            total = config.rollouts * config.answers
-            if total % answers:
-                raise BadInput(
-                    f"an iteration of {total} answers cannot be made of chains of {answers} ({asked}); see --rollouts"
-                )
-            changes |= {"answers": answers, "rollouts": total // answers}
-        own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")
-        weight = address.common.weight
-        return Operator(str(address), self.policy(own, problems), own.rollouts, own.answers, own.prompt, weight)
+        addresses, total, operators = parse_addresses(config.policy), config.rollouts * config.answers, []
+        for address in addresses:
+            asked, common = address.without("fresh", "weight"), address.common
+            changes: dict[str, Any] = {"policy": str(asked)}
+            if common.fresh is not None:
+                changes["prompt"] = {**config.prompt.model_dump(), "fresh": common.fresh}
+            if len(addresses) > 1:  # chains of the length that each was trained to write
+                answers = trained_answers(address) or config.answers
+                if total % answers:
+                    raise BadInput(
+                        f"an iteration of {total} answers cannot be made of chains of {answers} ({asked}); see "
+                        "--rollouts"
+                    )
+                changes |= {"answers": answers, "rollouts": total // answers}
+            own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")
+            policy = self.policy(own, problems)
+            operators.append(Operator(str(address), policy, own.rollouts, own.answers, own.prompt, common.weight))
+        return operators
 
     async def close(self) -> None:
         for policy in self._policies.values():

@@ -2,19 +2,20 @@
 
 A policy with `batch` = B is called with exactly B prompts at a time, in the order of submission, so that one seed gives
 one sequence of batches whatever the timing; `flush` lets the last, shorter one go. With `batch` = 0 calls may overlap:
-every prompt is passed on at once.
+every prompt is passed on at once. A policy whose model is in this process gives each prompt back as soon as it is
+answered, before its call returns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from problems.types import Prompt, Rollout, prompt_tokens
-from vpo.policies.contract import Policy, PromptTooLong
+from vpo.policies.contract import LocalPolicy, Policy, PromptTooLong
 
 Job = Callable[[], Awaitable[None]]
 """Something that has the policy to itself, such as a training step."""
@@ -40,6 +41,8 @@ class Sampler:
     Calls and jobs take turns in the order in which they were made. A call of a policy with a batch keeps its turn until
     it is back; overlapping calls only wait for theirs.
 
+    whole_calls: whether all prompts of a call are given back together, so that what is done after a group does not
+        depend on the others' timing
     meter: what sampling has cost so far
     fault: of a job; every later prompt raises it
     """
@@ -47,7 +50,9 @@ class Sampler:
     def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int, batch: int | None = None):
         self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
         self.batch = policy.batch if batch is None else batch
+        self.whole_calls = False
         self.meter = SamplingMeter()
+        self._calls: set[_Call] = set()  # that are running
         self.fault: Exception | None = None
         self._filling: list[_Request] = []  # the next call, until it is full or flushed
         self._waiting: set[_Request] = set()  # that no call has begun with
@@ -57,6 +62,11 @@ class Sampler:
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._jobs: set[asyncio.Task[None]] = set()
+
+    @property
+    def drawing(self) -> int:
+        """Tokens drawn for prompts that are not back, by a model in this process."""
+        return sum(max(0, call.drawn - call.returned) for call in self._calls)
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
         """Hand in a prompt; the future resolves when its call is back, or raises the policy's error."""
@@ -128,8 +138,10 @@ class Sampler:
     async def _call(self, requests: list[_Request]) -> None:
         version, started = self.policy.version, time.perf_counter()
         self.meter.enter()
+        call = _Call(requests, version, self)
+        self._calls.add(call)
         try:
-            groups = await self._sample(requests)
+            groups = await self._sample(requests, call)
         except PromptTooLong as error:
             if len(requests) == 1:
                 self._fail(requests, error)
@@ -143,21 +155,21 @@ class Sampler:
                 raise
             return
         finally:
+            self._calls.discard(call)
             if not self.meter.leave():
                 self._idle.set()
-        seconds = time.perf_counter() - started
-        self.meter.longest = max(self.meter.longest, seconds)
-        for request, group in zip(requests, groups, strict=True):
-            self.meter.count(group)
-            if not request.future.done():
-                request.future.set_result(Sampled(group, version, seconds / len(requests)))
+        self.meter.longest = max(self.meter.longest, time.perf_counter() - started)
+        call.give_back(dict(enumerate(groups)))
 
-    async def _sample(self, requests: Sequence[_Request]) -> list[list[Rollout]]:
+    async def _sample(self, requests: Sequence[_Request], call: _Call) -> list[list[Rollout]]:
         if self.fault is not None:
             raise self.fault
-        groups = await self.policy.sample(
-            [request.prompt for request in requests], rollouts=self.rollouts, answers=self.answers, seed=self.seed
-        )
+        prompts = [request.prompt for request in requests]
+        rollouts, answers, seed = self.rollouts, self.answers, self.seed
+        if isinstance(self.policy, LocalPolicy):
+            groups = await self.policy.sample(prompts, rollouts=rollouts, answers=answers, seed=seed, watch=call)
+        else:
+            groups = await self.policy.sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
         if len(groups) != len(requests) or any(len(group) != self.rollouts for group in groups):
             raise RuntimeError(
                 f"policy {self.policy.version} broke its contract: {len(requests)} prompts x {self.rollouts} rollouts "
@@ -170,6 +182,40 @@ class Sampler:
             if not request.future.done():
                 request.future.set_exception(error)
                 request.future.exception()  # several wait on one failure: only the first need look at it
+
+
+class _Call:
+    """A running call: its prompts are given back as they are answered, each with the seconds since the one
+    before, so that the seconds of all are those of the call.
+
+    drawn: tokens so far; returned: those of the prompts that are back
+    """
+
+    def __init__(self, requests: Sequence[_Request], version: str, sampler: Sampler) -> None:
+        self._requests, self._version, self._sampler = requests, version, sampler
+        self._left, self._since = set(range(len(requests))), time.perf_counter()
+        self.drawn = self.returned = 0
+
+    def on_tokens(self, tokens: int) -> None:
+        self.drawn = tokens
+
+    def on_group(self, prompt: int, rollouts: list[Rollout]) -> None:
+        if not self._sampler.whole_calls:
+            self.give_back({prompt: rollouts})
+
+    def give_back(self, groups: Mapping[int, list[Rollout]]) -> None:
+        """Those of them that are not back yet. groups: rollouts by the number of their prompt"""
+        now = time.perf_counter()
+        answered = [prompt for prompt in groups if prompt in self._left]
+        for prompt in answered:
+            group, future = groups[prompt], self._requests[prompt].future
+            self._left.remove(prompt)
+            self._sampler.meter.count(group)
+            self.returned += sum(rollout.tokens for rollout in group)
+            if not future.done():
+                future.set_result(Sampled(group, self._version, (now - self._since) / len(answered)))
+        if answered:
+            self._since = now
 
 
 async def cancel_all(tasks: Sequence[asyncio.Task[Any]]) -> None:

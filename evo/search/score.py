@@ -91,12 +91,15 @@ async def score_rollouts(
         for rollout in rollouts
     ]
     texts = [text for chain in chains for text in chain.answers]
-    results = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)
-    answers: list[ScoredAnswer] = []
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-        answers.append(result)
+    if len(texts) == 1:
+        answers = [await scores.score(texts[0])]  # a task of its own would cost more than the rest of this function
+    else:
+        results = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)
+        answers = list[ScoredAnswer]()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            answers.append(result)
     scored = iter(answers)
     distinct = scores.problem.distinct_rewards
     return tuple(

@@ -35,11 +35,7 @@ class ActiveTime:
     """
 
     def __init__(self) -> None:
-        self.periods: list[Period] = []
-        self.resume()
-
-    def resume(self) -> None:
-        self.periods.append((time.time(), math.inf))
+        self.periods: list[Period] = [(time.time(), math.inf)]
         self._since = time.monotonic()
 
     def pause(self) -> None:
@@ -97,6 +93,8 @@ class SearchStatus(Totals):
 
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now; reply: the newest one
+    drawing: tokens of iterations in flight, which count in the rate only
+    asks_models: whether a policy is more than random edits, so that its tokens and waiting for it mean something
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
@@ -109,6 +107,8 @@ class SearchStatus(Totals):
     estimated: int = 0
     unanswered: int = 0
     reply: str = ""
+    drawing: int = 0
+    asks_models: bool = True
     commit_seconds: float = 0.0
     training_seconds: float = 0.0
     syncing_seconds: float = 0.0
@@ -121,10 +121,6 @@ class SearchStatus(Totals):
     def elapsed(self) -> float:
         """Seconds searched, at least a little more than none."""
         return max(self.active.seconds, 1e-9)
-
-    @property
-    def solved(self) -> int:
-        return sum(problem_run.solved for problem_run in self.problem_runs)
 
     def carry(self, summary: Mapping[str, Any], committed: Totals) -> None:
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
@@ -143,13 +139,13 @@ class SearchStatus(Totals):
         seconds, sampling = self.elapsed, self.policy_before + self.policy_seconds
         return {
             **self.as_dict(),
-            "solved": self.solved,
+            "solved": sum(problem_run.solved for problem_run in self.problem_runs),
             "estimated_tokens": self.estimated,
             "active": self.active.stored(),
             "seconds": round(seconds, 3),
             "answers_per_second": round(self.answers / seconds, 2),
-            "tokens_per_second": round(self.tokens / seconds, 1),
-            "policy_busy": round(min(1.0, sampling / seconds), 4),
+            "tokens_per_second": round((self.tokens + self.drawing) / seconds, 1) if self.asks_models else None,
+            "policy_busy": round(min(1.0, sampling / seconds), 4) if self.asks_models else None,
             "sampling_seconds": round(sampling, 3),
             "scoring_queue": scoring_queue,
             **{name: round(vars(self)[name], 3) for name in _TIMES},
@@ -188,6 +184,17 @@ def format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().strftime("%d %b %H:%M %Z")
 
 
+def describe_work(counts: Mapping[str, Any], seconds: float | None, solved: int, known: int, others: str = "") -> str:
+    """What a search did, in words: 2 of 3 solved, 40 iterations, 120 answers, 900 tokens in 1:05. counts: as
+    Totals.as_dict has them; known: problems with a target; others: words between"""
+    parts = [f"{solved} of {known} solved" if known else "", others, f"{counts['groups']:,} iterations"]
+    parts += [
+        f"{counts['answers']:,} answers",
+        describe_usage(*(counts[k] for k in ("tokens", "prompt_tokens", "cost"))),
+    ]
+    return ", ".join(filter(None, parts)) + (f" in {clock(seconds)}" if seconds else "")
+
+
 def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:
     """Tokens in words, with prompt tokens and the cost if there is one."""
     return f"{tokens:,} tokens" + (f", {prompt_tokens:,} of prompts, cost {cost:.4g}" if cost else "")
@@ -209,9 +216,14 @@ LACKING = {
 """Why replies hold no answer, in words, and what to do about it."""
 
 
+def is_scripted(policy: Policy) -> bool:
+    """Whether it answers without a model."""
+    return policy.version.startswith("scripted:")
+
+
 def remedy_of_repeats(policy: Policy) -> str:
     """What to do about answers that the search had before; "" for rules of a token language, which repeat by design."""
-    if policy.version.startswith("scripted:"):
+    if is_scripted(policy):
         edits = "random edits need a seed_answer with numbers or a program to change; write one, or name a model"
         return edits if policy.prompt_format == CHAT else ""
     return "raise its temperature (POLICY?temperature=1.2), or name another policy"

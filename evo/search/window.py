@@ -21,7 +21,7 @@ from evo.search.problem_run import WindowSize
 from evo.search.sampler import Sampled, Sampler, cancel_all
 from problems.types import ScoredGroup
 from vpo.policies.address import parse_address
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import LocalPolicy, PolicyUnavailable, PromptTooLong
 
 
 @dataclass(frozen=True)
@@ -132,19 +132,27 @@ class Window:
         asked = [iteration for iteration in self._flying if not iteration.is_sampled]
         if self.size.async_window:
             waiting += [iteration.sampled for iteration in asked]
-            if all(self._is_held(iteration) for iteration in asked):  # else a call will come back and make room
+            if all(
+                self.samplers[one.operator].holds(one.sampled) for one in asked
+            ):  # else a call will come back and make room
                 for sampler in self.samplers:
                     sampler.flush()
-        elif self._is_held(self._flying[0]):
-            self.samplers[self._flying[0].operator].flush()
+        else:
+            oldest = self._flying[0]
+            if (sampler := self.samplers[oldest.operator]).holds(oldest.sampled):
+                sampler.flush()
         return bool((await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
+
+    async def gather(self, queued: int, seconds: float) -> None:
+        """Wait, no longer than that, until up to half of the iterations in flight may leave together. queued: answers
+        that wait to be scored, so that no worker of the scorer is idle meanwhile"""
+        first = self._flying[: min(queued + 1, (len(self) + 1) // 2)]
+        if waiting := [one.group for one in first if one.is_sampled and not one.group.done()]:
+            await asyncio.wait(waiting[-1:], timeout=seconds)
 
     def _leaving(self) -> list[Iteration]:
         """Those of which the first to be back leaves next."""
         return self._flying if self.size.async_window else self._flying[:1]
-
-    def _is_held(self, iteration: Iteration) -> bool:
-        return self.samplers[iteration.operator].holds(iteration.sampled)
 
     async def _complete(self, iteration: Iteration) -> ScoredGroup:
         failed: dict[int, PolicyUnavailable] = {}
@@ -179,8 +187,12 @@ class Window:
             sampler.abandon()
 
     def asked(self) -> list[Iteration]:
-        """Those that servers have not answered yet."""
-        return [one for one in self if not one.is_sampled and self.operators[one.operator].policy.traits.remote]
+        """Those that servers and models of this process have not answered yet."""
+        return [iteration for iteration in self if not iteration.is_sampled and self._may_take_long(iteration)]
+
+    def _may_take_long(self, iteration: Iteration) -> bool:
+        policy = self.operators[iteration.operator].policy
+        return policy.traits.remote or isinstance(policy, LocalPolicy)
 
     async def close(self) -> None:
         """End; what is not back is cancelled."""
@@ -190,8 +202,13 @@ class Window:
 
     @property
     def longest(self) -> float:
-        """Seconds of the longest call of a server so far."""
-        return max(sampler.meter.longest for sampler in self.samplers if sampler.policy.traits.remote)
+        """Seconds of the longest call so far."""
+        return max(sampler.meter.longest for sampler in self.samplers)
+
+    @property
+    def drawing(self) -> int:
+        """Tokens that models of this process have drawn for prompts that are not answered yet."""
+        return sum(sampler.drawing for sampler in self.samplers)
 
     def busy_seconds(self) -> float:
         """Seconds that policies sampled, summed over them."""

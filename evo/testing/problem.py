@@ -19,6 +19,7 @@ SCORING_TESTS = (
     "test_any_text_has_a_score",
     "test_an_answer_always_has_the_same_score",
     "test_the_solution_reaches_the_target",
+    "test_the_weights_of_a_user_decide",
 )
 """The tests that score answers. `evo check` runs the others, and scores as a search does."""
 
@@ -91,6 +92,23 @@ class ProblemContract:
             score = problem.score(problem.canonical(self.solution))
             assert score.error is None
             assert problem.target is None or score.fitness >= problem.target
+
+    def test_the_weights_of_a_user_decide(self) -> None:
+        """In a copy, of which the rest is the same; here all weight is on the first objective."""
+        problem = self.problem()
+        heavy = problem.weighted({problem.objectives[0]: 2.0})
+        assert isinstance(heavy, type(problem)) and problem.user_weights is None and heavy.name == problem.name
+        assert heavy.statement() != problem.statement() and problem.fingerprint() != heavy.fingerprint()
+        assert heavy.fingerprint().partition("-")[0] == problem.fingerprint()
+        for answer in dict.fromkeys((*self._all_answers(problem)[:2], self.solution or "", "")):
+            form = problem.canonical(answer)
+            score, own = heavy.score(form), problem.score(form)
+            assert (score.rewards, score.values, score.error) == (own.rewards, own.values, own.error)
+            assert score.fitness == own.rewards[0], answer
+            if answer == self.solution and heavy.target is not None:
+                assert score.fitness >= heavy.target
+        if problem.seed_answer():
+            assert heavy.score_seed().fitness == problem.score_seed().rewards[0]
 
     def test_metrics_measured_elsewhere_make_a_score_or_none(self) -> None:
         problem = self.problem()

@@ -27,6 +27,7 @@ from evo.search.core import SearchCore
 from evo.search.loop import Learner, SyncFailed
 from evo.search.sampler import Sampler
 from evo.search.status import SearchStatus
+from islands.engine import database_file
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.groups import read_groups
 from islands.store import Store
@@ -75,7 +76,7 @@ class CoLocated(Learner):
         self._probe: tuple[list[Rollout], float] | None = None
 
     def attach(self, sampler: Sampler) -> None:
-        self._sampler = sampler
+        self._sampler, sampler.whole_calls = sampler, True
         self.learn(())  # a kill may have happened after the groups of a step and before the step
 
     def learn(self, groups: Sequence[ScoredGroup]) -> None:
@@ -282,8 +283,7 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
     if settings.lr is None:
         settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})
     folder, name = Path("evo-policies").absolute(), run.name.replace("/", "-")
-    if store.dialect == "sqlite":  # next to the file
-        file = Path(str(store.url.database)).absolute()
+    if (file := database_file(store.url)) is not None:
         folder = file.with_name(f"{file.stem}-policies")
     folder /= name
     trainer = PolicyTrainer(

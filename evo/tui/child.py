@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -67,8 +68,15 @@ class CommandProcess:
     last_line: that it wrote to stderr
     """
 
-    def __init__(self, arguments: Sequence[str], settings: Mapping[str, str], **options: Any):
-        """settings: for its environment; options: of subprocess.Popen"""
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        settings: Mapping[str, str],
+        on_line: Callable[[str], object] | None = None,
+        **options: Any,
+    ) -> None:
+        """settings: for its environment; on_line: gets what it prints, from another thread; options: of
+        subprocess.Popen"""
         self.last_line = ""
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "evo", *arguments],
@@ -78,10 +86,15 @@ class CommandProcess:
             start_new_session=True,
             encoding="utf-8",
             errors="replace",
-            **options,
+            **{**options, **({"stdout": subprocess.PIPE} if on_line else {})},
         )
-        self._reader = threading.Thread(target=self._pass_on, daemon=True)
-        self._reader.start()
+        self._readers = [threading.Thread(target=self._pass_on, daemon=True)]
+        if on_line is not None:
+            assert self._process.stdout is not None
+            lines = (line.rstrip("\n") for line in self._process.stdout)
+            self._readers.append(threading.Thread(target=lambda: deque(map(on_line, lines), 0), daemon=True))
+        for reader in self._readers:
+            reader.start()
 
     def _pass_on(self) -> None:
         assert self._process.stderr is not None
@@ -96,5 +109,6 @@ class CommandProcess:
     def wait(self) -> int:
         """Its exit code (negative: the signal that killed it)."""
         code = self._process.wait()
-        self._reader.join(timeout=1.0)  # a process that it started may still hold the pipe
+        for reader in self._readers:
+            reader.join(timeout=1.0)  # a process that it started may still hold the pipe
         return code

@@ -1,9 +1,10 @@
 """The server of the page, with a thread for each connection.
 
-It only reads, and listens on this machine only, unless it is given another host. A request must name this machine as
-its host, so that a site whose name was made to point here cannot read the page. No other origin is allowed. With a
-token, a request must carry it too. On another host there is always a token, and a request may name any host: under the
-name of another site a browser does not send the cookie with the token.
+It listens on this machine only, unless it is given another host. A request must name this machine as its host, so that
+a site whose name was made to point here cannot read the page. No other origin is allowed. A GET only reads. A POST
+changes note and tags or deletes a run: it must come from a form of these pages, whose secret no other site knows.
+With a token, a request must carry it too. On another host there is always a token, and a request may name any host:
+under the name of another site a browser does not send the cookie with the token.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from evo.exit_status import exit_code_of, message_of
-from evo.ui.pages import BuiltPage, RunPages, page_policy, render_page
-from islands.errors import UnknownRun
+from evo.ui.pages import BuiltPage, RunPages, page_policy, render_page, run_path
+from islands.errors import RunBusy, UnknownRun
 from problems.redaction import redact
 
 _HOST = "127.0.0.1"
@@ -33,12 +34,14 @@ _ALL_HOSTS = ("", "0.0.0.0")
 _IDLE_SECONDS = 60
 """Time after which a connection without a request is closed."""
 _HEADERS = {
-    "Content-Security-Policy": f"{page_policy(live=True)}; frame-ancestors 'none'",
+    "Content-Security-Policy": f"{page_policy()}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_FORM_BYTES, _LABEL_CHARS = 64_000, 4_000
+"""Of a form, and of a note."""
 _HOST_HEADER = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:@/\[\]]+)(:\d+)?")
 
 
@@ -48,6 +51,14 @@ class RequestRefused(Exception):
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
         self.status = status
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Of a query or a form. Raises RequestRefused."""
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=40, errors="replace"))
+    except ValueError as error:
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, str(error)) from None
 
 
 class PageServer(ThreadingHTTPServer):
@@ -78,14 +89,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         split = urlsplit(self.path)
-        query = dict(parse_qsl(split.query, keep_blank_values=True, max_num_fields=40, errors="replace"))
+        path = [unquote(part) for part in split.path.split("/")[1:]]
         try:
-            if self._admit(split.path, query):
-                self._answer(split.path)
+            if self._admit(split.path, _fields(split.query)):
+                self._change(path) if self.command == "POST" else self._answer(path)
         except RequestRefused as refused:
-            self._send(refused.status, str(refused).encode(), {"Content-Type": "text/plain; charset=utf-8"})
+            headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close"}  # its form may be unread
+            self._send(refused.status, str(refused).encode(), headers)
         except UnknownRun as error:
             self._fail(HTTPStatus.NOT_FOUND, "Not found", str(error))
+        except RunBusy as error:
+            self._fail(HTTPStatus.CONFLICT, "Not now", str(error))
         except (ConnectionError, TimeoutError):
             self.close_connection = True
         except Exception as error:
@@ -95,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of ours", f"{type(error).__name__}: {error}")
         return None
 
-    do_HEAD = do_GET
+    do_HEAD = do_POST = do_GET
 
     def _admit(self, path: str, query: Mapping[str, str]) -> bool:
         """Whether the request gets its answer; False if it was answered with a redirection. Raises RequestRefused."""
@@ -107,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
         token, cookie = self.server.token, f"evo_ui_{self.server.port}"
         if not token:
             return True
-        if "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
+        if self.command != "POST" and "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
             # removes the token from the address, which the browser keeps in its history
             rest = urlencode({key: value for key, value in query.items() if key != "token"})
             target = "/" + path.lstrip("/") + (f"?{rest}" if rest else "")
@@ -122,12 +136,35 @@ class _Handler(BaseHTTPRequestHandler):
             raise RequestRefused(HTTPStatus.FORBIDDEN, "open the address that evo ui printed, with its token")
         return True
 
-    def _answer(self, path: str) -> None:
-        match [unquote(part) for part in path.split("/")[1:]]:
+    def _change(self, path: list[str]) -> None:
+        """Do what a form asks for. Raises RequestRefused unless it is one of ours."""
+        size = self.headers.get("Content-Length", "")
+        if not re.fullmatch("[0-9]{1,6}", size) or int(size) > _FORM_BYTES:
+            raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a form has at most {_FORM_BYTES:,} bytes")
+        sent = _fields(self.rfile.read(int(size)).decode("utf-8", "replace"))
+        pages, ours = self.server.pages, self.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+        if not ours or not hmac.compare_digest(sent.get("form", "").encode(), pages.form.encode()):
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "only forms of this page change runs; load it again")
+        match path:
+            case ["run", name, "label"]:
+                note, tags = (sent.get(key, "").replace("\r\n", "\n")[:_LABEL_CHARS] for key in ("note", "tags"))
+                pages.label(name, note, list(dict.fromkeys(re.findall(r"[^\s,#]+", tags))))
+                target = run_path(name)
+            case ["run", name, "delete"]:
+                pages.delete(name)
+                target = "/"
+            case _:
+                raise UnknownRun("there is no such form")
+        self._send(HTTPStatus.SEE_OTHER, b"", {"Location": target})
+
+    def _answer(self, path: list[str]) -> None:
+        match path:
             case [""]:
                 self._show(self.server.pages.page())
             case ["run", name] if name:
                 self._show(self.server.pages.page(name))
+            case ["run", name, "delete"] if name:
+                self._show(self.server.pages.question(name))
             case ["run", name, "candidate", id] if name and re.fullmatch("[0-9]{1,18}", id):
                 self._show(self.server.pages.candidate(name, int(id)))
             case _:

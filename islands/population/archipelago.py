@@ -87,14 +87,9 @@ class Archipelago:
             self.space.add_reference(answer.text)
         return measured
 
-    def known(self, identity: bytes) -> int | None:
-        """Candidate id of an identity."""
-        ordinal = self.columns.known(identity)
-        return None if ordinal is None else self.columns.ids[ordinal]
-
     def id_of(self, identity: bytes) -> int:
         """Candidate id of an identity that is stored. Raises KeyError."""
-        known = self.known(identity)
+        known = self.columns.known(identity)
         if known is None:
             raise KeyError(identity.hex())
         return known
@@ -121,7 +116,7 @@ class Archipelago:
         columns, improved, unborn = self.columns, list[bool](), set(born)
         self.islands[island].generation += 1
         if parent is not None:
-            self.islands[island].visit(columns.ordinal(parent))
+            self.islands[island].visits[columns.ordinal(parent)] += 1
         for id in answers:
             ordinal = columns.ordinal(id)
             if id in unborn:
@@ -192,13 +187,13 @@ class Archipelago:
                 self.enter(ordinal, target, migrant=True)
 
     def changed_cells(self) -> list[tuple[int, str, int | None]]:
-        """(island, cell, occupant or None) of every cell whose occupant may have changed since the last call."""
-        changes = []
+        """(island, cell, candidate id or None) of every cell whose occupant may have changed since the last call."""
+        changes: list[tuple[int, str, int | None]] = []
         for number, island in enumerate(self.islands):
-            archive = island.archive
-            for cell in sorted(archive.changed):
-                changes.append((number, cell_name(cell), archive.cells.get(cell)))
-            archive.changed.clear()
+            for cell in sorted(island.archive.changed):
+                ordinal = island.archive.cells.get(cell)
+                changes.append((number, cell_name(cell), None if ordinal is None else self.columns.ids[ordinal]))
+            island.archive.changed.clear()
         return changes
 
     def _eviction_key(self, ordinal: int, number: int) -> _Key:
@@ -268,12 +263,6 @@ class HallOfFame:
         self._all: IndexedSet[Member] = IndexedSet()
         self._of_island: list[IndexedSet[int]] = [IndexedSet() for _ in range(islands)]
 
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def __contains__(self, member: Member) -> bool:
-        return member in self._all
-
     def offer(self, ordinal: int, island: int) -> None:
         if (ordinal, island) in self._all:
             return
@@ -299,11 +288,6 @@ class HallOfFame:
         return self._all.draw(rng)[0] if len(self._all) else None
 
 
-def _neighbours(island: int, islands: int) -> tuple[int, ...]:
-    """The islands next to one on the ring, each once and never itself."""
-    return tuple(dict.fromkeys(t for t in ((island + 1) % islands, (island - 1) % islands) if t != island))
-
-
 def plan_moves(islands: Sequence[Island], rate: float) -> list[Move]:
     """The moves of one migration, by ordinal, island by island, fittest first.
 
@@ -315,12 +299,14 @@ def plan_moves(islands: Sequence[Island], rate: float) -> list[Move]:
     moves: list[Move] = []
     planned: set[tuple[int, int]] = set()  # a seed lives on every island, and two of them may send it to a third
     for source, island in enumerate(islands):
+        around = dict.fromkeys(place % len(islands) for place in (source + 1, source - 1))  # on the ring, each once
+        around.pop(source, None)
         own = len(island) - len(island.migrants)
         travelling = max(1, int(min(own, _COUNTED) * rate))
         for candidate in islice((one for one in island.falling() if one not in island.migrants), travelling):
             if not island.columns.valid[candidate]:
                 continue
-            for target in _neighbours(source, len(islands)):
+            for target in around:
                 if candidate not in islands[target] and (target, candidate) not in planned:
                     planned.add((target, candidate))
                     moves.append((source, target, candidate))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -39,8 +39,8 @@ class Columns:
         id: int,
         identity: bytes,
         fitness: float,
-        rewards: tuple[float, ...],
-        measures: tuple[float, ...],
+        rewards: Sequence[float],
+        measures: Sequence[float],
         generation: int,
         valid: bool,
     ) -> int:
@@ -68,8 +68,9 @@ class Columns:
         return ordinal
 
     def known(self, identity: bytes) -> int | None:
-        """The ordinal of the candidate with that identity."""
-        return self._known.get(identity)
+        """The id of the candidate with that identity."""
+        ordinal = self._known.get(identity)
+        return None if ordinal is None else self.ids[ordinal]
 
     def ordinal(self, id: int) -> int:
         """The ordinal of a candidate by its database id, O(log n). Raises KeyError if it is not here."""
@@ -98,39 +99,29 @@ def index_below(n: int, rng: np.random.Generator) -> int:
     return int(rng.random() * n)
 
 
-class IndexedSet(Generic[_T]):
-    """A set with O(1) add, discard and uniform draw. The order of `items` depends only on the order of the calls, so
-    equal histories give equal draws."""
+class IndexedSet(dict[_T, int]):
+    """A set with O(1) add, discard and uniform draw: each item with its place in `order`. That depends only on the
+    order of the calls, so equal histories give equal draws."""
 
-    __slots__ = ("items", "_places")
+    __slots__ = ("order",)
 
     def __init__(self) -> None:
-        self.items: list[_T] = []
-        self._places: dict[_T, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __contains__(self, item: _T) -> bool:
-        return item in self._places
-
-    def __iter__(self) -> Iterator[_T]:
-        return iter(self.items)
+        self.order: list[_T] = []
 
     def draw(self, rng: np.random.Generator) -> _T:
         """A uniform member. Raises IndexError when empty."""
-        return self.items[index_below(len(self.items), rng)]
+        return self.order[index_below(len(self), rng)]
 
     def add(self, item: _T) -> None:
-        if item not in self._places:
-            self._places[item] = len(self.items)
-            self.items.append(item)
+        if item not in self:
+            self[item] = len(self)
+            self.order.append(item)
 
     def discard(self, item: _T) -> None:
-        place = self._places.pop(item, None)
+        place = self.pop(item, None)
         if place is None:
             return
-        last = self.items.pop()
-        if place < len(self.items):  # the last one fills the gap
-            self.items[place] = last
-            self._places[last] = place
+        last = self.order.pop()
+        if place < len(self):  # the last one fills the gap
+            self.order[place] = last
+            self[last] = place

@@ -34,14 +34,6 @@ def default_dimensions(features: Sequence[str]) -> tuple[str, ...]:
     return ("complexity", "diversity")
 
 
-def expand_dimensions(dimensions: Sequence[str], objectives: Sequence[str]) -> tuple[str, ...]:
-    """`rewards` written out as one `reward:NAME` per objective."""
-    expanded: list[str] = []
-    for name in dimensions:
-        expanded.extend([f"reward:{o}" for o in objectives] if name == "rewards" else [name])
-    return tuple(expanded)
-
-
 def sketch(text: str) -> npt.NDArray[np.float64]:
     """(SKETCH_BUCKETS,) histogram of hashed byte trigrams, summing to 1; all zero for fewer than three bytes."""
     data = np.frombuffer(text[:SKETCHED_BYTES].encode("utf-8", "surrogatepass")[:SKETCHED_BYTES], dtype=np.uint8)
@@ -88,21 +80,17 @@ class FeatureSpace:
         self._references = np.zeros((0, SKETCH_BUCKETS))
 
     def settle(self, dimensions: Sequence[str]) -> None:
-        """Fix the dimensions, for good. Raises ValueError for a reward that is not among the objectives."""
-        dimensions = expand_dimensions(dimensions, list(self._objectives))
+        """Fix the dimensions, for good: `rewards` is one `reward:NAME` per objective. Raises ValueError for a reward
+        that is not among the objectives."""
+        every = [f"reward:{name}" for name in self._objectives]
+        dimensions = [part for name in dimensions for part in (every if name == "rewards" else [name])]
         for name in dimensions:
-            if name.startswith("reward:") and name[7:] not in self._objectives:
+            if name.startswith("reward:") and name not in every:
                 raise ValueError(f"feature_dimensions: {name!r}, but the objectives are {', '.join(self._objectives)}")
-        self.dimensions = dimensions
-        self.bins = self._bins_of(dimensions)
+        self.dimensions = tuple(dimensions)
+        self.bins = self._bins_of(self.dimensions)
         self.low = [np.inf] * len(dimensions)
         self.high = [-np.inf] * len(dimensions)
-
-    @property
-    def _named(self) -> tuple[str, ...]:
-        if self.dimensions is None:
-            raise RuntimeError("the feature space has no dimensions yet; settle them first")
-        return self.dimensions
 
     @property
     def references_missing(self) -> int:
@@ -117,9 +105,10 @@ class FeatureSpace:
             self._references = np.vstack([self._references, sketch(text)])
 
     def measure(self, text: str, score: Score) -> tuple[float, ...]:
-        """(f,) raw feature values. A scorer's feature wins over a built-in one. Needs check_features."""
+        """(f,) raw feature values. A scorer's feature wins over a built-in one. Needs `settle` and check_features."""
+        assert self.dimensions is not None
         values = []
-        for name in self._named:
+        for name in self.dimensions:
             if name in score.features:
                 value = float(score.features[name])
             elif name == "complexity":
@@ -127,16 +116,12 @@ class FeatureSpace:
             elif name == "score":
                 value = score.fitness
             elif name == "diversity":
-                value = self._diversity(text)
+                apart = np.abs(self._references - sketch(text)).sum() if len(self._references) else 0.0
+                value = float(apart / max(1, 2 * len(self._references)))
             else:
                 value = score.rewards[self._objectives[name[7:]]]
             values.append(value)
         return tuple(values)
-
-    def _diversity(self, text: str) -> float:
-        if not len(self._references):
-            return 0.0
-        return float(np.abs(self._references - sketch(text)).sum() / (2 * len(self._references)))
 
     def observe(self, values: Sequence[float]) -> bool:
         """Let the ranges include `values`; True if one grew, after which every member must be placed again."""

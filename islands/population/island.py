@@ -4,8 +4,10 @@ cell each of them holds. It knows nothing of databases or other islands."""
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from operator import ge
 
 import numpy as np
 import numpy.typing as npt
@@ -120,8 +122,8 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e12
 class Island:
     """Candidates by ordinal; the members are all valid or all failed.
 
-    A visit is a stored group whose parent was a member of this island. Stored groups count and not selections, so that
-    a resumed search has the counts of the one that was cut off.
+    visits: by ordinal, the stored groups whose parent that candidate was. Stored groups count and not selections, so
+    that a resumed search has the counts of the one that was cut off
     """
 
     def __init__(self, columns: Columns, archive: GridArchive) -> None:
@@ -132,7 +134,7 @@ class Island:
         self.migrants: set[int] = set()
         self.generation = 0
         self._ranked: list[tuple[float, int]] = []  # (fitness, -ordinal), least fit first
-        self._visits: dict[int, int] = {}
+        self.visits: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self.members)
@@ -143,7 +145,7 @@ class Island:
     @property
     def holds_valid(self) -> bool:
         """Whether its members are valid candidates; False when it is empty."""
-        return len(self.members) > 0 and bool(self.columns.valid[self.members.items[0]])
+        return bool(self.members) and bool(self.columns.valid[self.members.order[0]])
 
     def join(self, ordinal: int) -> None:
         self.members.add(ordinal)
@@ -169,18 +171,10 @@ class Island:
     def draw_by_fitness(self, rng: np.random.Generator) -> int:
         """A member in proportion to its fitness, clipped to [LEAST_WEIGHT, MOST_WEIGHT]. Raises IndexError when empty.
         O(members)."""
-        fitness = np.asarray(self.columns.fitness)[self.members.items]
+        fitness = np.asarray(self.columns.fitness)[self.members.order]
         sums = np.cumsum(np.clip(fitness, LEAST_WEIGHT, MOST_WEIGHT))
         place = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
-        return self.members.items[min(place, len(sums) - 1)]  # rounding may point one past the end
-
-    def visits(self, ordinal: int) -> int:
-        """The stored groups that had this candidate as their parent."""
-        return self._visits.get(ordinal, 0)
-
-    def visit(self, ordinal: int) -> None:
-        """Count a group that had this candidate as its parent."""
-        self._visits[ordinal] = self.visits(ordinal) + 1
+        return self.members.order[min(place, len(sums) - 1)]  # rounding may point one past the end
 
 
 _WEIGHTINGS = 64
@@ -194,12 +188,18 @@ class IslandFront:
         self.members: list[int] = []
         self._columns = columns
         self._rewards = np.zeros((0, columns.objectives))
+        self._above: tuple[float, ...] | None = None  # what was last found to dominate an offer: it does so often
         self._pool: tuple[int, list[int]] = (0, [])  # most members, and they
 
     def offer(self, ordinal: int) -> None:
         """A valid candidate arrives. O(front x objectives)."""
-        vector = np.array(self._columns.rewards(ordinal))
-        if (self._rewards >= vector).all(axis=1).any():
+        rewards = self._columns.rewards(ordinal)
+        if self._above is not None and all(map(ge, self._above, rewards)):
+            return
+        vector = np.array(rewards)
+        above = (self._rewards >= vector).all(axis=1)
+        if above.any():
+            self._above = tuple(self._rewards[above.argmax()].tolist())
             return
         kept = np.asarray(~(self._rewards <= vector).all(axis=1))
         self.members = [member for member, stays in zip(self.members, kept, strict=True) if stays] + [ordinal]

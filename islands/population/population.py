@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from islands.groups import CandidateReader, seeds, stored_groups
+from islands.groups import CandidateReader, StoredCandidate, seeds, stored_groups
 from islands.population import selection
 from islands.population.archipelago import Archipelago
 from islands.population.config import PopulationConfig
 from islands.population.island import cell_name
 from islands.store import Store, Transaction
 from islands.types import (
-    AT_TARGET,
     FORMAT,
-    NO_PARENT,
     NOTHING_SHOWN,
-    QUARTERS,
     REPLIES,
     Candidate,
     GroupSums,
@@ -29,7 +27,6 @@ from islands.types import (
 )
 from islands.writer import GroupWriter
 from problems.contract import Score, ScorerFault
-from problems.identity import share_kept
 from problems.objectives import Reward
 from problems.scoring import error_kind
 from problems.types import ScoredAnswer, ScoredGroup, prompt_tokens
@@ -75,11 +72,17 @@ class Population:
         not a member. Sequences must rise. Raises ScorerFault for a number of rewards or a feature that does not fit.
         """
         self._join(tx)
-        self._check_place(group)
+        self._check_island(group.island)
+        if group.problem != self.problem.id:
+            raise ValueError(f"a group of problem {group.problem} was given to the population of {self.problem.id}")
+        if group.sequence <= self.sequence:
+            raise ValueError(f"group {group.sequence} of {self.problem.name} comes after group {self.sequence}")
         self.check(group)
         generation = self._archipelago.generation_after(group.parent)
         answers = group.all_answers()
-        fresh = list({a.identity: a for a in reversed(answers) if self._archipelago.known(a.identity) is None}.values())
+        fresh = list(
+            {a.identity: a for a in reversed(answers) if self._archipelago.columns.known(a.identity) is None}.values()
+        )
         fresh.reverse()
         measures = self._archipelago.measure(fresh)
         self._group, ids = self._writer.write_group(tx, group, fresh, measures, generation, self._archipelago.id_of)
@@ -94,10 +97,9 @@ class Population:
         for id, is_best in zip(stored, improved, strict=True):
             placements.append(Placement(id, is_best, id in born))
             born.discard(id)
-        parent = None if group.parent is None else self.candidate(group.parent)
         rise = self._write_best(tx, any(improved))
-        self.sums = sum_group(self.problem, group, parent, placements, rise)
-        self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
+        self.sums = sum_group(group, placements, rise)
+        self._writer.write_sums(tx, self._group, self.sums, self._archipelago.changed_cells())
         return placements
 
     def seed(self, answer: ScoredAnswer, tx: Transaction) -> Placement:
@@ -106,7 +108,7 @@ class Population:
         self._join(tx)
         if self.sequence >= 0:
             raise RuntimeError(f"{self.problem.name}: a seed comes before the first group")
-        known = self._archipelago.known(answer.identity)
+        known = self._archipelago.columns.known(answer.identity)
         if known is not None:
             return Placement(known, False, False)
         self._check([answer.score])
@@ -128,7 +130,7 @@ class Population:
         generation = max(island.generation for island in self._archipelago.islands)
         self._writer.write_migration(tx, self.sequence, generation, moves)
         self._archipelago.migrate(moves)
-        if self._group is not None and (cells := self._changed_cells()):
+        if self._group is not None and (cells := self._archipelago.changed_cells()):
             self._writer.add_cells(tx, self._group, cells)
         return len(moves)
 
@@ -141,34 +143,35 @@ class Population:
         self._require_current()
         references: list[int] = []
         if not self._seeds:
-            for row in seeds(self._store, self.problem.id):
+            for seed in seeds(self._store, self.problem.id):
                 self._seeds += 1
-                self._replay(row, references)
-                self._archipelago.seed(row.id)
+                self._replay(seed, references)
+                self._archipelago.seed(seed.id)
         for group in stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
-            for row in group.born.values():
-                self._replay(row, references)
+            for candidate in group.born.values():
+                self._replay(candidate, references)
             self.sequence = group.sequence
             best = self._archipelago.best
             self._archipelago.add_group(group.island, group.parent, group.answers, set(group.born))
             self._count_plateau(best)
             if group.moves is not None:
                 self._archipelago.migrate(group.moves)
-        if references:
-            for candidate in self._reader.fetch(references):
-                self._archipelago.space.add_reference(candidate.text)
+        for reference in self._reader.fetch(references):
+            self._archipelago.space.add_reference(reference.text)
         if self.sequence >= 0:  # those of seeds are stored with the first group
             self._archipelago.changed_cells()
 
-    def _replay(self, row: Any, references: list[int]) -> None:
-        valid = row.error is None
-        if valid:
-            self._archipelago.settle(tuple(row.features))
-            if len(references) < self._archipelago.space.references_missing:
-                references.append(row.id)
+    def _replay(self, stored: StoredCandidate, references: list[int]) -> None:
+        space = self._archipelago.space
+        if stored.valid:
+            if space.dimensions is None:
+                self._archipelago.settle(tuple(json.loads(stored.features)))
+            if len(references) < space.references_missing:
+                references.append(stored.id)
         self._archipelago.columns.append(
-            row.id, bytes(row.identity), row.fitness, tuple(row.rewards), tuple(row.measures), row.generation, valid
-        )
+            stored.id, bytes(stored.identity), stored.fitness, stored.rewards, stored.measures, stored.generation,
+            stored.valid,
+        )  # fmt: skip
 
     def _count_plateau(self, best: int | None) -> None:
         """Count a group. best: the best candidate before it"""
@@ -192,7 +195,7 @@ class Population:
 
     def known(self, identity: bytes) -> int | None:
         """The stored candidate with that identity."""
-        return self._archipelago.known(identity)
+        return self._archipelago.columns.known(identity)
 
     def candidate(self, candidate_id: int) -> Candidate:
         """A candidate by id. Raises KeyError."""
@@ -275,13 +278,6 @@ class Population:
         if not 0 <= island < self.config.islands:
             raise ValueError(f"there is no island {island}; they are 0 to {self.config.islands - 1}")
 
-    def _check_place(self, group: ScoredGroup) -> None:
-        self._check_island(group.island)
-        if group.problem != self.problem.id:
-            raise ValueError(f"a group of problem {group.problem} was given to the population of {self.problem.id}")
-        if group.sequence <= self.sequence:
-            raise ValueError(f"group {group.sequence} of {self.problem.name} comes after group {self.sequence}")
-
     def _remember(
         self,
         id: int,
@@ -301,12 +297,6 @@ class Population:
                 score.error, generation, island, parent, score.values,
             )
         )  # fmt: skip
-
-    def _changed_cells(self) -> list[tuple[int, str, int | None]]:
-        """(island, cell, candidate id or None) of cells that changed since the last call."""
-        ids = self._archipelago.columns.ids
-        cells = self._archipelago.changed_cells()
-        return [(island, cell, None if ordinal is None else ids[ordinal]) for island, cell, ordinal in cells]
 
     def _write_best(self, tx: Transaction, improved: bool) -> tuple[int, float] | None:
         """Write the problem's new best, if there is one, and its settled dimensions; the new best."""
@@ -328,45 +318,19 @@ class Population:
 # -- what a group brought, summed up as it is stored ------------------------------------------------------------------
 
 
-_TOLERANCE = 1e-9
-"""Sums of the same parts in another order differ by less."""
-
-
-def fitness_bin(parent: Score | Candidate | None, target: float | None) -> int:
-    """NO_PARENT; AT_TARGET, which cannot be improved; or a quarter, 0 to QUARTERS - 1, of the way from 0, what a failed
-    answer has, to the target, to 1 if there is none above 0. Values outside are in the outermost quarters."""
-    if parent is None:
-        return NO_PARENT
-    if target is not None and parent.error is None and parent.fitness >= target:
-        return AT_TARGET
-    whole = target if target is not None and target > 0 else 1.0
-    return next((i for i in range(QUARTERS - 1) if parent.fitness < (i + 1) / QUARTERS * whole), QUARTERS - 1)
-
-
-def is_better(answer: Score, parent: Score | Candidate) -> bool:
-    """Whether it is valid, and the parent is not or is less fit."""
-    return answer.error is None and (parent.error is not None or answer.fitness > parent.fitness + _TOLERANCE)
-
-
-def sum_group(
-    problem: ProblemRecord,
-    group: ScoredGroup,
-    parent: Candidate | None,
-    placements: Sequence[Placement],
-    best: tuple[int, float] | None,
-) -> GroupSums:
-    """The sums of a group that was just placed.
-
-    parent: the one its prompt showed
-    best: (candidate id, fitness) of the problem's best, if the group brought it
-    """
+def sum_group(group: ScoredGroup, placements: Sequence[Placement], best: tuple[int, float] | None) -> GroupSums:
+    """The sums of a group that was just placed. best: (candidate id, fitness) of the problem's best, if the group
+    brought it"""
     answers, rollouts = group.all_answers(), [scored.rollout for scored in group.rollouts]
-    shown = {group.parent, *group.inspirations}
-    better, shares = 0, list[float]()
-    if parent is not None:
-        better = sum(is_better(answer.score, parent) for answer in answers)
-        compared = [share_kept(parent.text, answer.text, problem.answer_format) for answer in answers]
-        shares = [share for share in compared if share is not None]
+    errors = Counter[str]()
+    for scored in group.rollouts:
+        if (lacking := scored.unanswered) is not None:
+            errors[REPLIES[lacking]] += 1
+        elif not scored.answers:
+            errors[FORMAT] += 1
+    for answer, placement in zip(answers, placements, strict=True):
+        if placement.new and answer.score.error:
+            errors[error_kind(answer.score.error)] += 1
     return GroupSums(
         given=len(answers),
         born=sum(place.new for place in placements),
@@ -376,25 +340,7 @@ def sum_group(
         prompt_tokens=prompt_tokens(rollouts),
         cost=sum(rollout.usage.cost for rollout in rollouts if rollout.usage is not None),
         scored_seconds=sum(answer.seconds for answer in answers),
-        errors=_errors(group, placements),
+        errors=errors,
         best=None if best is None else best[0],
         best_fitness=None if best is None else best[1],
-        parent_bin=fitness_bin(parent, problem.target),
-        better=better,
-        copies=sum(place.candidate in shown for place in placements),
-        compared=len(shares),
-        kept=sum(shares),
     )
-
-
-def _errors(group: ScoredGroup, placements: Sequence[Placement]) -> Counter[str]:
-    errors = Counter[str]()
-    for scored in group.rollouts:
-        if (lacking := scored.unanswered) is not None:
-            errors[REPLIES[lacking]] += 1
-        elif not scored.answers:
-            errors[FORMAT] += 1
-    for answer, placement in zip(group.all_answers(), placements, strict=True):
-        if placement.new and answer.score.error:
-            errors[error_kind(answer.score.error)] += 1
-    return errors

@@ -24,7 +24,7 @@ def climbs(population: Archipelago, number: int, ordinal: int, rng: np.random.Ge
     strength = population.config.climb
     if not strength:
         return False  # without a draw, so that runs stored before there was a climb go on as they began
-    return rng.random() * (strength + population.islands[number].visits(ordinal)) < strength
+    return rng.random() * (strength + population.islands[number].visits[ordinal]) < strength
 
 
 def openevolve(population: Archipelago, number: int, rng: np.random.Generator) -> int:

@@ -13,7 +13,7 @@ answer's fault too, except the seed's. A command that lets the candidate print t
 the candidate, and print your measurement.
 
 Further keys: objectives, target, directions, weights, timeout (seconds, 30), readable (more files and folders),
-isolated (false for a trusted command that needs the network or a GPU), resources (as in {gpus: 1}).
+isolated (false for a trusted command that needs the network or a GPU).
 
 A candidate of several files is one text, in which a line names each file where it begins:
 
@@ -194,8 +194,8 @@ class CommandProblem(FilesProblem):
         files = files_named_by([self.path, *(self.folder / name for name in self.originals)], self.folder)
         return files_fingerprint(self.folder, files | files_at(self._readable))
 
-    def _question(self, answer: str) -> Any:
-        return self._split(answer)
+    def _value(self, function: str, answer: str) -> Any:
+        return super()._value(function, self._split(answer))
 
     def _learn(self) -> None:
         super()._learn()

@@ -10,12 +10,11 @@ answer; a mapping with `rewards` (a list, or a mapping) instead of the names; or
 The file may also define: `statement` and `seed_answer` (texts, or functions without arguments; a list of seeds is where
 a search starts), `objectives` (else the names that the seed's score has, sorted, without timings), `directions` (a
 mapping from objective to "max" or "min", see problems.custom.scorer_problem), `target`, `answer_format`, `weights` (a
-mapping from objective to weight, or a list; the fitness is then the weighted mean), and four that are read before the
+mapping from objective to weight, or a list; the fitness is then the weighted mean), and three that are read before the
 file runs, so they must be written out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders
-it reads, relative to its own), `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs
-unconfined, and so does any answer that it executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see
-problems.scoring). `score` may be a coroutine function. `held_out(answer)` returns the same names as `score`, by cases
-that steer no search: `evo best` reports them.
+it reads, relative to its own) and `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs
+unconfined, and so does any answer that it executes). `score` may be a coroutine function. `held_out(answer)` returns
+the same names as `score`, by cases that steer no search: `evo best` reports them.
 
 A name that is near one of these, and that nothing in the file reads, is refused: a misspelt `directions` would let the
 search go the wrong way.
@@ -30,7 +29,7 @@ The file runs in another process, each call in a separate fork. Who is at fault 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,23 +85,19 @@ def check_names(path: Path, known: Sequence[str]) -> None:
     """Raise BadAddress for a name at the top level of the file that looks like one of `known`, which is not there, and
     that nothing in the file reads: what a user needs for himself is read."""
     tree, read = _parse(path)
-    defined = dict(_defined(tree))
+    defined: dict[str, int] = {}  # the line of each name's last definition
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            defined[node.name] = node.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            defined |= {target.id: node.lineno for target in targets if isinstance(target, ast.Name)}
     left = [name for name in known if name not in defined]
     for name, line in defined.items():
         if name in read or name in known or name.startswith("_"):
             continue
         if hint := did_you_mean(name.lower(), left, most=1, like=NEAR):  # also for DIRECTIONS
             raise BadAddress(f"{path}:{line}: nothing reads {name}{hint}")
-
-
-def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """(name, line) of the functions and variables of the top level, of the last definition of a name."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.lineno
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from ((target.id, node.lineno) for target in targets if isinstance(target, ast.Name))
 
 
 def read_literals(path: Path, wanted: Iterable[str] = SCORER_OPTIONS) -> dict[str, Any]:

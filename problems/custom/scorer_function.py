@@ -116,9 +116,10 @@ def _pickle(function: Any, title: str) -> bytes:
     with _pickling:
         registered = []
         try:
-            for module in _own_modules():
-                cloudpickle.register_pickle_by_value(module)
-                registered.append(module)
+            for name, module in list(sys.modules.items()):
+                if is_own_module(module) and module.__name__ == name:  # once each, under its own name
+                    cloudpickle.register_pickle_by_value(module)
+                    registered.append(module)
             pickled = _dump(function)
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
@@ -160,12 +161,6 @@ def _dump(function: Any) -> bytes:
 
 
 _CACHED = type(functools.cache(len))
-
-
-def _own_modules() -> list[types.ModuleType]:
-    """Those loaded, each once under its name."""
-    loaded = list(sys.modules.items())
-    return [module for name, module in loaded if is_own_module(module) and module.__name__ == name]
 
 
 _KNOWN = {"problems", "evo", "vpo", "islands", "cloudpickle", "__main__"}

@@ -32,7 +32,6 @@ from problems.objectives import (
 from problems.python_syntax import defined_names
 from problems.redaction import redact_known, redact_strings
 from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
-from problems.scoring import GPUS, check_resources
 from problems.weights import order_weights
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ SHIMS = ROOT / "problems" / "shims"
 LIMITS = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 20, processes=64)
 TIMEOUT = 30.0
 """Seconds per answer if the user sets none."""
-SCORER_OPTIONS = ("timeout", "readable", "isolated", "resources")
+SCORER_OPTIONS = ("timeout", "readable", "isolated")
 """The declarations of a scorer that are read before it runs."""
 DECLARED = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
 """Its other declarations."""
@@ -89,7 +88,7 @@ class ScorerProblem(Problem):
         self._declared = dict(declared or {})
         self.timeout: float | None = options.timeout
         self.execution = "shared" if options.isolated else "unconfined"
-        self.resources, self._readable = options.resources, options.readable
+        self._readable = options.readable
         self.objectives: tuple[str, ...] = ("score",)
         self._target: float | None = None
         self._own_weights: Mapping[str, float] | None = None
@@ -159,10 +158,6 @@ class ScorerProblem(Problem):
     def _refusal(self, answer: str) -> str:
         """Why an answer is not even tried; "" if it is."""
         return ""
-
-    def _question(self, answer: str) -> Any:
-        """The message to the scorer's process about an answer."""
-        return answer
 
     def _measured(self, function: str, answer: str) -> Score:
         try:
@@ -279,9 +274,9 @@ class ScorerProblem(Problem):
 
     # -- its process -----------------------------------------------------------------------------------------------
 
-    def _value(self, function: str, answer: str) -> Any:
+    def _value(self, function: str, answer: Any) -> Any:
         """What `score` or `held_out` returned. Raises Failed, ScorerFault."""
-        reply = self._call(function, self._question(answer))
+        reply = self._call(function, answer)
         if "answer_error" in reply:
             raise Failed(str(reply["answer_error"]))
         self._raise_fault(reply)
@@ -300,23 +295,20 @@ class ScorerProblem(Problem):
         """Call a function of the shim in front of the scorer, with a sandbox for its `evo.call`. Thread-safe. Raises
         ScorerFault if the scorer cannot be loaded."""
         seconds = timeout or self.timeout or TIMEOUT
-        sandbox, evaluator = self._evaluator()
+        with self._lock:
+            sandbox = self._sandbox()
+            if self._opened is None or self._opened[0] is not sandbox:
+                try:
+                    self._opened = sandbox, sandbox.evaluator(self._spec, self._limits)
+                except SandboxFault as error:
+                    raise ScorerFault(f"{self.where} cannot be loaded: {error}") from error
+            evaluator = self._opened[1]
         with AnswerCalls(sandbox, seconds) as calls:
             outcome = evaluator.call(function, *arguments, timeout=seconds, host_call=calls)
         if self._spec.isolated and sandbox.mode != "none":
             return outcome
         # it has the environment of this process, and its texts are stored and shown to models
         return replace(outcome, value=redact_strings(outcome.value), message=redact_known(outcome.message))
-
-    def _evaluator(self) -> tuple[Sandbox, Evaluator]:
-        with self._lock:
-            sandbox = self._sandbox()
-            if self._opened is None or self._opened[0] is not sandbox:
-                try:
-                    self._opened = (sandbox, sandbox.evaluator(self._spec, self._limits))
-                except SandboxFault as error:
-                    raise ScorerFault(f"{self.where} cannot be loaded: {error}") from error
-            return self._opened
 
     def _raise_fault(self, reply: Mapping[str, Any]) -> None:
         if "fault" in reply:
@@ -463,12 +455,11 @@ def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> dict[s
 
 
 class ScorerOptions(NamedTuple):
-    """timeout: seconds per answer; isolated: not trusted; readable: whole paths; resources: see problems.scoring"""
+    """timeout: seconds per answer; isolated: not trusted; readable: whole paths"""
 
     timeout: float
     isolated: bool
     readable: tuple[str, ...]
-    resources: Mapping[str, float]
 
 
 def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> ScorerOptions:
@@ -483,17 +474,11 @@ def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> Sco
         raise BadAddress(f"{where}: isolated is {isolated!r}, not True or False")
     if not isinstance(readable, list | tuple) or not all(isinstance(item, str) for item in readable):
         raise BadAddress(f"{where}: readable is {readable!r}, not a list of paths")
-    try:
-        resources = check_resources(options.get("resources", {}))
-    except ValueError as error:
-        raise BadAddress(f"{where}: resources is {error}") from None
-    if resources.get(GPUS) and isolated:
-        raise BadAddress(f"{where}: the sandbox has no GPUs, which resources names: set isolated = False too")
     paths = [(folder / item).resolve() for item in readable]
     for item in paths:
         if not item.exists():
             raise BadAddress(f"{where}: readable names {item}, which does not exist")
-    return ScorerOptions(float(timeout), isolated, tuple(map(str, paths)), resources)
+    return ScorerOptions(float(timeout), isolated, tuple(map(str, paths)))
 
 
 def python_spec(target: Path, options: ScorerOptions, **environment: str) -> EvaluatorSpec:

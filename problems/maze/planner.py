@@ -1,6 +1,6 @@
 """A planner without learning: random shortest paths through random way-points.
 
-It decides which mazes are hard (problems.maze.sets), and the embedded base policy imitates it (vpo.languages.pretrain).
+It decided which mazes are hard (problems.maze.sets), and the embedded base policy imitates it (vpo.languages.pretrain).
 It uses only walls, E and the budget, never gold, diamonds or lava.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from problems.maze.board import Maze, fitness_of, simulate
+from problems.maze.board import Maze
 
-WAY_POINTS = (0, 1, 2)
+_WAY_POINTS = (0, 1, 2)
 """How many way-points a route may have, each number equally likely."""
-TRIES = 20
+_TRIES = 20
 
 
 class Planner:
@@ -30,9 +30,9 @@ class Planner:
 
     def route(self, rng: random.Random) -> list[int]:
         """The cells, S first and E last, of a random shortest path through 0 to 2 random way-points within the
-        budget. After TRIES choices of way-points that do not fit, the way is a direct one."""
-        for _ in range(TRIES):
-            points = rng.sample(self.cells, min(len(self.cells), rng.choice(WAY_POINTS)))
+        budget. After _TRIES choices of way-points that do not fit, the way is a direct one."""
+        for _ in range(_TRIES):
+            points = rng.sample(self.cells, min(len(self.cells), rng.choice(_WAY_POINTS)))
             path = self.through(self.maze.start, points, self.maze.budget, rng)
             if path is not None:
                 return path
@@ -83,13 +83,3 @@ def moves_between(maze: Maze, cells: Sequence[int]) -> str:
 def draw_route(maze: Maze, rng: random.Random) -> str:
     """The moves of a planner's route, which reaches E."""
     return moves_between(maze, Planner(maze).route(rng))
-
-
-def tries_to_reach(maze: Maze, target: float, tries: int, rng: random.Random) -> int | None:
-    """The first of the planner's first `tries` routes, from 1, that earns at least `target`; None if none does."""
-    planner = Planner(maze)
-    for attempt in range(1, tries + 1):
-        rewards = simulate(maze, moves_between(maze, planner.route(rng))).rewards
-        if fitness_of(rewards) >= target:
-            return attempt
-    return None

@@ -18,7 +18,6 @@ from urllib.parse import urlencode
 
 from problems.contract import BadAddress
 from problems.rows import read_mapping
-from problems.scoring import check_resources
 
 
 def _is_number(value: object, whole: bool = False) -> bool:
@@ -27,13 +26,6 @@ def _is_number(value: object, whole: bool = False) -> bool:
 
 def _is_count(value: Any) -> bool:
     return _is_number(value, whole=True) and value > 0
-
-
-def _is_resources(value: object) -> bool:
-    try:
-        return bool(check_resources(value)) or value == {}
-    except ValueError:
-        return False
 
 
 def _maps_names(value: object, fits: Callable[[Any], bool]) -> bool:
@@ -72,11 +64,10 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "whole number, or one per feature": (lambda v: _is_count(v) or _maps_names(v, _is_count), "database.feature_bins"),
     "any number": (_is_number, "target"),
     "mapping of names to max or min": (lambda v: _maps_names(v, lambda item: item in ("max", "min")), "directions"),
-    "mapping of cpus, gpus and names to amounts": (_is_resources, "resources"),
 }
-"""A type by its name, and the keys that are read of this type. Five exist only here: the fitness at which the search
+"""A type by its name, and the keys that are read of this type. Four exist only here: the fitness at which the search
 counts as solved, the metrics that are objectives, which of them are better when lower (`directions` of a scorer file),
-the resources of a scoring (problems.scoring), and further files that the evaluator may read (problems.custom)."""
+and further files that the evaluator may read (problems.custom)."""
 _HONOURED = {key: kind for kind, (_, keys) in _KINDS.items() for key in keys.split()}
 _RENAMED = {
     **{"random_seed": "seed", "database.num_islands": "islands"},

@@ -74,7 +74,8 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
         raise ValueError("`test` defines no check(candidate)")
     outside = [s for s in module.body if s is not check and not calls(s, "check")]
     body = row.get("canonical_solution")
-    statements = [*(s for s in outside if not _is_metadata(s)), *check.body]
+    metadata = [s for s in outside if isinstance(s, ast.Assign) and isinstance(s.value, ast.Dict)]  # as METADATA
+    statements = [*(s for s in outside if s not in metadata), *check.body]
     cases = read_cases(statements, [entry], check.args.args[0].arg)
     return Task(
         text=f"Complete this Python function.\n\n```python\n{prompt.rstrip()}\n```",
@@ -113,11 +114,6 @@ def _before(prompt: str, entry: str) -> str:
         raise ValueError(f"`prompt` does not define the entry point {entry}")
     kept = [s for s in tree.body if not (isinstance(s, ast.FunctionDef) and s.name == entry)]
     return ast.unparse(ast.Module(kept, []))
-
-
-def _is_metadata(statement: ast.stmt) -> bool:
-    """A constant that nothing asserts, such as METADATA."""
-    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict)
 
 
 def is_mbpp(row: Mapping[str, Any]) -> bool:
@@ -212,23 +208,19 @@ def read_cases(statements: Sequence[ast.stmt], names: Sequence[str], alias: str 
     cases: list[Case] = []
     for statement in statements:
         test = _renamed(statement, alias, names[0]) if alias else statement
-        if not _tests_nothing(test):
-            cases.append(_required(call_case(test, names), statement))
+        if _tests_nothing(test):
+            continue
+        if (case := call_case(test, names)) is None:
+            text = " ".join(ast.unparse(statement).split())
+            text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+            raise Unusable(
+                f"cannot be judged here: `{text}` is test code, not a call and the value that it should return; write "
+                "a scorer file for such a problem"
+            )
+        cases.append(case)
     if not cases:
         raise Unusable("cannot be judged here: its tests assert nothing")
     return [replace(case, public=place < public) for place, case in enumerate(cases)]
-
-
-def _required(case: Case | None, test: ast.stmt) -> Case:
-    """The case of a test. Raises Unusable if the test has none."""
-    if case is not None:
-        return case
-    text = " ".join(ast.unparse(test).split())
-    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-    raise Unusable(
-        f"cannot be judged here: `{text}` is test code, not a call and the value that it should return; write a scorer "
-        "file for such a problem"
-    )
 
 
 def _renamed(statement: ast.stmt, alias: str, name: str) -> ast.stmt:

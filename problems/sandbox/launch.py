@@ -15,7 +15,6 @@ import queue
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -89,7 +88,7 @@ def start(
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=descriptors,
-            env=_environment(),
+            env={**_environment(), "LD_BIND_NOW": "1"},  # no fork looks up a C function by its name
             cwd="/",
             start_new_session=True,
         )
@@ -104,9 +103,12 @@ def start(
         raise SandboxFault(f"a worker could not start: {error}") from error
 
 
-def scratch_folder(owner: int | None, within: str | None = None) -> str:
-    """A new private folder for temp_dirs.release, given to `owner` (a user id) where that is another user."""
-    folder = tempfile.mkdtemp(dir=within) if within else temp_dirs.make("sandbox")
+def scratch_folder(owner: int | None, folder: str = "") -> str:
+    """A new private folder for temp_dirs.release, given to `owner` (a user id) where that is another user. folder: its
+    path, which is not there yet"""
+    if folder:
+        os.mkdir(folder, 0o700)
+    folder = folder or temp_dirs.make("sandbox")
     if owner is not None:
         os.chown(folder, owner, owner)
     return folder

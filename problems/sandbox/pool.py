@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from problems.sandbox.child import confinement, syscalls
-from problems.sandbox.child.wire import FAILED, HOST_CALL, LOADED, RESULT, Malformed, Unplain, decode, encode
+from problems.sandbox.child.wire import FAILED, HOST_CALL, LOADED, RESULT, Malformed, Unplain, decode, pack
 from problems.sandbox.contract import (
     WALL_FACTOR,
     CaseOutcome,
@@ -121,7 +121,9 @@ def find_refusal(mode: str) -> str | None:
 class Sandbox:
     """Runs hostile code. Calls block, and may come from any number of threads.
 
-    mode: the isolation in use, "bwrap", "landlock" or "none" (limits only); programs: the workers for programs
+    mode: the isolation in use, "bwrap", "landlock" or "none" (limits only)
+    programs: the workers for programs; those that name numpy have others, which import it once: it doubles the pages
+        of a fork, and others need not pay for that
     """
 
     def __init__(self, mode: Mode = "auto", workers: int | None = None) -> None:
@@ -135,6 +137,7 @@ class Sandbox:
         self._pools: list[WorkerPool] = []
         self._closed = False
         self.programs = self._open_pool(None, "the sandbox is closed")
+        self._with_numpy = self._open_pool(None, "the sandbox is closed", ("numpy",))
 
     def __enter__(self) -> Sandbox:
         return self
@@ -150,8 +153,8 @@ class Sandbox:
         for pool in pools:
             pool.close()
 
-    def _open_pool(self, spec: EvaluatorSpec | None, closed: str) -> WorkerPool:
-        pool = WorkerPool(partial(Worker, self.mode, spec, ("numpy",)), self._workers, closed)
+    def _open_pool(self, spec: EvaluatorSpec | None, closed: str, preload: tuple[str, ...] = ()) -> WorkerPool:
+        pool = WorkerPool(partial(Worker, self.mode, spec, preload), self._workers, closed)
         with self._lock:
             if self._closed:
                 raise SandboxFault("the sandbox is closed")
@@ -162,12 +165,17 @@ class Sandbox:
         """One outcome per case, in their order. Raises SandboxFault for faults of the sandbox, ValueError for a case
         that is no expression; never anything for what the program does."""
         limits = limits or Limits()
-        return run_program(self.programs, program, limits) if program.cases else []
+        return run_program(self._workers_for(program), program, limits) if program.cases else []
 
     def session(self, code: str, limits: Limits | None = None) -> SandboxSession:
         """A candidate that stays for several requests; use it in a `with` block."""
         limits = limits or Limits()
-        return SandboxSession(self.programs, Program(code, ()), limits)
+        program = Program(code, ())
+        return SandboxSession(self._workers_for(program), program, limits)
+
+    def _workers_for(self, program: Program) -> WorkerPool:
+        numerical = any("numpy" in text for text in (program.code, program.setup, *program.cases))
+        return self._with_numpy if numerical else self.programs
 
     def evaluator(self, spec: EvaluatorSpec, limits: Limits | None = None) -> Evaluator:
         """A user's scorer file, loaded out of process. Raises SandboxFault naming the file if loading fails."""
@@ -201,7 +209,7 @@ class Evaluator:
             count. Its exception is a RuntimeError there, with its class and text
         Raises SandboxFault for faults of the sandbox.
         """
-        task = {"function": function, "arguments": encode(list(args)), "calls_host": host_call is not None}
+        task = {"function": function, "arguments": pack(list(args)), "calls_host": host_call is not None}
         limits = dataclasses.replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
 
         def attempt() -> CaseOutcome:
@@ -246,7 +254,7 @@ class SandboxSession:
         bindings: names set before it, to plain values. Raises Unplain (a TypeError) for others
         Raises SandboxFault for faults of the sandbox.
         """
-        request = {"expression": expression, "bindings": encode(dict(bindings or {}))}
+        request = {"expression": expression, "bindings": pack(dict(bindings or {}))}
         if self._failed is not None:
             return self._failed
         if self._deaths >= DEATHS:
@@ -399,14 +407,14 @@ def _answer_host_call(worker: Worker, fields: list[Any], host_call: HostCall) ->
     """Make one call of the host for a fork and send the reply; the fork's deadline waits."""
     began = time.perf_counter()
     name, args, kwargs = fields
-    reply: dict[str, Any] = {"value": "null", "error": None}
+    reply: dict[str, Any] = {"value": None, "error": None}
     try:
         value = host_call(name, tuple(args), kwargs)
     except Exception as error:
         reply["error"] = f"{type(error).__name__}: {error}"[:_TEXT]
     else:
         try:
-            reply["value"] = encode(value)
+            reply["value"] = pack(value)
         except Unplain as error:
             reply["error"] = f"TypeError: the host answered with {error}"
     worker.tell(reply)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 
 from problems import temp_dirs
 from problems.sandbox import launch
-from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
+from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, RUN_FOLDER, Frames, Malformed, frame
 from problems.sandbox.contract import CaseStatus, EvaluatorSpec, Limits, SandboxFault, signal_name
 
 Failure = tuple[CaseStatus, str]
@@ -145,7 +144,7 @@ class Worker:
     def run(self, task: dict[str, Any], limits: Limits) -> Iterator[None]:
         """A fork that does `task`, for as long as the block lasts; then nothing of it is left."""
         assert self.process is not None
-        folder = launch.scratch_folder(self._uid, self._disk) if self._disk is not None else None
+        folder = launch.scratch_folder(self._uid, f"{self._disk}/{RUN_FOLDER}") if self._disk is not None else None
         try:
             self._sequence += 1
             self.ended: int | None = None
@@ -156,7 +155,7 @@ class Worker:
             self._frames = Frames(16 * limits.output + (1 << 16))  # a value as JSON inside JSON
             self._watched = time.monotonic()
             self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
-            self.tell({**task, "scratch": folder, "limits": dataclasses.asdict(limits)})
+            self.tell({**task, "limits": vars(limits)})
             self._ask(RUN)
             yield
             if self.ended is None:

@@ -57,12 +57,12 @@ def describe() -> dict[str, Any]:
 def run(stage: str, program: str, text: str) -> dict[str, Any]:
     """{"metrics", "flags", "texts", "artifacts"} of one stage for an answer, which becomes the file `program`; or
     {"raised", "line", "trace", "by_answer"}."""
-    path = os.path.abspath(program)
-    with open(path, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
-        file.write(text)
+    path = f"{os.getcwd()}/{program}"
+    with open(path, "xb") as file:  # whatever is not Python's own costs a fork the copies of fewer pages
+        file.write(text.encode("utf-8", "surrogatepass"))
     for name in os.listdir(FOLDER):
-        if not os.path.lexists(name):
-            os.symlink(os.path.join(FOLDER, name), name)
+        if name != program:  # all else that is here
+            os.symlink(f"{FOLDER}/{name}", name)
     if "EVO_FOLDER_COPY" in os.environ:
         os.chdir(FOLDER)
     try:

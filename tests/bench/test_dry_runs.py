@@ -65,3 +65,17 @@ def test_what_is_packed_for_a_bare_machine_is_unpacked_there(tmp_path):
 def run(command: list[str]) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+@pytest.mark.long
+def test_the_dry_run_measures_agreement_and_new_adapters(tmp_path, monkeypatch):
+    pytest.importorskip("peft")
+    from bench import served
+
+    file = tmp_path / "served.json"
+    model = tiny_model(tmp_path / "tiny")
+    monkeypatch.setattr(sys, "argv", ["served", model, "--parts", "logprobs,adapters", "--json", str(file), "--dry"])
+    served.main()
+    found = json.loads(file.read_text())
+    assert all(found["logprobs"][f"temperature {t}"]["largest"] < 1e-4 for t in ("1", "0.7"))
+    assert all(one["off_by"]["mean"] < 1e-4 < one["moved_by"]["mean"] for one in found["adapters"])

@@ -22,24 +22,13 @@ from evo.pipelines.file import read_pipeline, read_settings
 from vpo.policies.address import parse_addresses
 from vpo.policies.registry import check_policy
 
-ENGINE_REGISTRY = {
-    *(
-        "pip",
-        "pytest",
-        "ruff",
-        "mypy",
-        "lint-imports",
-        "mkdocs",
-        "accelerate",
-        "git",
-        "docker",
-        "nvidia-smi",
-        "ray",
-        "tensorboard",
-    ),
-    *("vllm", "openevolve-run", "python", "ssh", "export", "echo", "createdb", ".ci/run", "pip-audit"),
-}
+FOREIGN = (
+    *("pip", "pytest", "ruff", "mypy", "lint-imports", "mkdocs", "accelerate", "git", "docker", "nvidia-smi", "ray"),
+    *("tensorboard", "vllm", "openevolve-run", "python", "ssh", "export", "echo", "createdb", ".ci/run", "pip-audit"),
+)
 """Programs that are not ours. Of `pip install` and `python -m` what is ours is checked."""
+
+
 NOT_HERE = ("vllm",)
 """Packages that `python -m` runs in the guides and the tests do not install."""
 OURS = ("evo", "vpo", "islands", "problems")
@@ -89,7 +78,7 @@ def check_words(words: Sequence[str]) -> None:
     if arguments is not None:
         check_arguments(arguments)
         return
-    if words[0] not in ENGINE_REGISTRY:
+    if words[0] not in FOREIGN:
         raise KeyError(f"{words[0]} is no program that tests/docs/parsing.py knows")
     if "-m" in words and words[0] == "python":
         module = words[list(words).index("-m") + 1]

@@ -11,7 +11,7 @@ from problems.openevolve.config import _HONOURED, OF_MODELS, OF_THE_SERVER
 
 PAGE = (ROOT / "docs/tutorial/openevolve.md").read_text()
 SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
-OURS = {"target", "objectives", "directions", "readable", "resources"}
+OURS = {"target", "objectives", "directions", "readable"}
 
 
 def rows(section: str) -> dict[str, str]:

@@ -2,25 +2,29 @@
 pages of finished searches; a browser."""
 
 import asyncio
+import json
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sqlalchemy import update
-from support.hostile_text import AnyTextProblem, HostilePolicy
+from support.hostile_text import HOSTILE, AnyTextProblem, HostilePolicy
 from support.searches import run_search
 
+import evo
 from evo.config.run import RunConfig
 from evo.progress.model import Progress
 from evo.report.page import build_page, render
 from evo.runs.resume import resume_run
 from evo.runs.start import Changes, start_run
 from evo.search import resources as shared
-from islands.comparisons import PlannedRun, plan
-from islands.schema import Runs
+from islands.blobs import compress
+from islands.comparisons import PlannedRun, label_runs, plan
+from islands.schema import Candidates, PromptTexts, Rollouts, Runs
 from islands.store import Store
 from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
@@ -178,6 +182,38 @@ def small(small_run, tmp_path):
     return f"sqlite:///{shutil.copy(small_run, tmp_path / 'evo.db')}"
 
 
+TRADE = """
+isolated = False
+answer_format = "python"
+seed_answer = "X, Y = 1.0, 2.0\\n"
+directions = {"cost": "min"}
+def measure(answer, at):
+    names = {}
+    exec(answer, names)
+    x, y = names["X"], names["Y"]
+    near = 1 / (1 + abs(x - at))
+    return {"near": near, "cost": abs(x) + abs(y) + 1, "even": 1 / (1 + abs(x - y))}
+def score(answer):
+    counts = {"size": len(answer), "dots": answer.count("."), "signs": answer.count("-")}
+    return {**measure(answer, 3.0), "features": counts}
+def held_out(answer):
+    return [measure(answer, at) for at in (2.5, 2.9, 3.2)]
+"""
+
+
+@pytest.fixture(scope="session")
+def trade_run(tmp_path_factory):
+    """The file of a database with a verified run named `trade`: three objectives, three features, held-out cases."""
+    folder = tmp_path_factory.mktemp("trade")
+    (folder / "trade.py").write_text(TRADE)
+    db = f"sqlite:///{folder / 'evo.db'}"
+    options = dict(policy="scripted:mutate", answers=1, iterations=40, seed=0, db=db, progress=False)
+    with ThreadPoolExecutor(1) as thread:  # a browser's event loop may run in this one
+        thread.submit(evo.run, str(folder / "trade.py"), name="trade", **options).result()
+        thread.submit(evo.verify, "trade", tune=False, sample=False, db=db, progress=False).result()
+    return folder / "evo.db"
+
+
 @pytest.fixture(scope="session")
 def page_for():
     """page_for(address, name) -> the Page and its HTML."""
@@ -205,25 +241,31 @@ def as_comparison():
 
 
 @pytest.fixture
-def hostile_runs(search_with, as_comparison, tmp_path):
-    """hostile_runs(words, ...) -> the address of a database with a comparison `both`, whose names, prompts, answers and
-    feedback hold what must not be believed."""
-
-    def make(words, *, address=f"sqlite:///{tmp_path / 'runs.db'}", **settings):
-        runs = {}
-        for arm in ("</script><b>", "$x_1$ & \"q\" 'q'"):
-            for seed in range(2):
-                name = f"run{len(runs)}"
-                problems = [AnyTextProblem(), AnyTextProblem("</title>\x00")]
-                search_with(problems, HostilePolicy(words), address, name=name, seed=seed, answers=1, **settings)
-                runs[name] = (arm, seed)
-        as_comparison(address, runs)
-        with Store.open(address) as store, store.begin() as tx:
-            command = "evo run '<script>alert(3)</script>'"
-            tx.connection.execute(update(Runs).values(command=command, reason="</td><b>no"))
-        return address
-
-    return make
+def hostile(search_with, as_comparison, tmp_path):
+    """The address of a database with a comparison `both`, whose names, prompts, answers, feedback, errors, note and
+    tags hold what must not be believed. A best answer has a line of 1 MB."""
+    address, runs, long = f"sqlite:///{tmp_path / 'hostile.db'}", {}, HOSTILE + "x" * 1_000_000
+    for arm in ("</script><b>", "$x_1$ & \"q\" 'q'"):
+        for seed in range(2):
+            runs[name := f"run{len(runs)}"] = (arm, seed)
+            searched = ([AnyTextProblem(), AnyTextProblem("</title>\x00")], HostilePolicy(HOSTILE), address)
+            with ThreadPoolExecutor(1) as thread:  # a browser's event loop may run in this one
+                thread.submit(search_with, *searched, name=name, seed=seed, answers=1, iterations=4).result()
+    as_comparison(address, runs)
+    with Store.open(address) as store:
+        label_runs(store, store.runs(), HOSTILE, [HOSTILE])
+        best = store.problems(store.runs()[0].id)[1].best
+        changes = [
+            update(Runs).values(command="evo run '<script>alert(3)</script>'", reason="</td><b>no"),
+            update(Rollouts).values(format_error=HOSTILE, text=long, token_ids=b""),
+            update(Candidates).values(error=HOSTILE).where(Candidates.c.id == best - 1),
+            update(Candidates).values(text=long, feedback=long).where(Candidates.c.id == best),
+            update(PromptTexts).values(base=None, token_ids=b"", texts=compress(json.dumps([long, long]).encode())),
+        ]
+        with store.begin() as tx:
+            for change in changes:
+                tx.connection.execute(change)
+    return address
 
 
 @pytest.fixture(scope="module")

@@ -72,26 +72,7 @@ def test_a_server_that_answers_nothing_is_not_ready(fault, message):
 
 def test_an_embedded_policy_is_asked_in_its_own_language():
     level, message, _ = doctor.diagnose_policy("embedded:base")
-    assert level == "ok" and "answered twice" in message and "with log-probabilities; a training step" in message
-
-
-@pytest.mark.parametrize("fault", ["", "an operation without a gradient", "off"])
-def test_a_model_here_takes_a_training_step(monkeypatch, fault):
-    from vpo.training import TrainStats
-    from vpo.training.trainer import PolicyTrainer
-
-    def step(self, examples):
-        assert [one.advantages[0] for one in examples[0].examples] == [1.0, -1.0]
-        if fault == "off":
-            return TrainStats("", {"log_ratio": 0.7})
-        raise RuntimeError(fault)
-
-    if fault:
-        monkeypatch.setattr(PolicyTrainer, "step_on_examples", step)
-    level, message, remedy = doctor.diagnose_policy("embedded:base")
-    assert level == {"": "ok", "off": "fail"}.get(fault, "warn") and bool(remedy) == bool(fault)
-    said = {"": "a training step took", "off": "0.7 nats"}.get(fault, f"cannot be trained: RuntimeError: {fault}")
-    assert said in message
+    assert level == "ok" and "answered twice" in message and "with log-probabilities" in message
 
 
 def test_gpus(monkeypatch, tmp_path):

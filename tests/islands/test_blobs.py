@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from islands.blobs import ids_of, ids_to_bytes, pack, pack_floats, unpack, unpack_floats
+from islands.blobs import compress, decompress, fold, ids_of, ids_to_bytes, pack_floats, unfold, unpack_floats
 
 
 @settings(deadline=None)
 @given(arrays.arrays(np.int32, st.integers(0, 50)))
 def test_ids_come_back(ids):
-    found = ids_of(unpack(pack(ids_to_bytes(ids))))
+    found = ids_of(decompress(compress(ids_to_bytes(ids))))
     assert found.dtype == np.int32 and np.array_equal(found, ids)
 
 
@@ -32,9 +32,23 @@ def test_floats_come_back_bit_by_bit(values):
 def test_what_a_base_holds_is_stored_once(own, other, length):
     shared = np.random.default_rng(0).bytes(length)
     data, base = shared + own, other + shared
-    packed = pack(data, base)
-    assert unpack(packed, base) == data and unpack(pack(data)) == data
+    packed = compress(data, base)
+    assert decompress(packed, base) == data and decompress(compress(data)) == data
     assert length > 20_000 or len(packed) < len(own) + length / 50 + 100
+
+
+_MARKS = st.text("a:@0,\ue001", max_size=5)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(_MARKS, st.text("ab", min_size=60, max_size=80), st.booleans()), max_size=4), _MARKS)
+def test_a_text_comes_back_without_and_with_its_answers(parts, end):
+    answers = [answer for _, answer, _ in parts]
+    new = {place: answers[place] for place, (_, _, is_new) in enumerate(parts) if is_new}
+    text = "".join(before + answer for before, answer, _ in parts) + end
+    folded = fold(text, new)
+    assert unfold(folded, answers) == text
+    assert len(folded) <= len(text) + 2 - sum(len(answer) - 8 for answer in new.values() if len(answer) >= 64)
 
 
 @pytest.mark.parametrize("blob", [b"x12", b"i123"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from islands.population.features import FeatureSpace, check_features, default_dimensions, expand_dimensions, sketch
+from islands.population.features import FeatureSpace, check_features, default_dimensions, sketch
 from problems.contract import Score, ScorerFault
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -37,7 +37,8 @@ def test_measures_by_name():
 def test_dimensions_by_default_and_by_rewards():
     assert default_dimensions(["z", "y"]) == ("y", "z")
     assert default_dimensions([]) == default_dimensions("abcd") == ("complexity", "diversity")
-    assert expand_dimensions(("score", "rewards"), ("a", "b")) == ("score", "reward:a", "reward:b")
+    made = space("score", "rewards")
+    assert made.dimensions == ("score", "reward:a", "reward:b")
 
 
 def test_sketches_tell_texts_apart():

@@ -12,7 +12,7 @@ from support.island_samples import OBJECTIVES, answer, fresh, group, new_problem
 
 from islands import browse, runs
 from islands import groups as traces
-from islands.browse import ancestors
+from islands.browse import ancestors, origins
 from islands.population.population import Population
 from islands.runs import (
     BEFORE_SEEDS,
@@ -113,6 +113,25 @@ def test_what_is_newer_adds_up_to_the_whole(store):
     assert whole.groups == groups == 50 and whole.answers > whole.repeats > 0 and whole.migrations > 1
     assert whole.errors["broken"] > 0 and course.improvements[problem.id] == rises
     assert archives[problem.id] == {(i, cell): id for i in range(3) for cell, id in population.cells(i).items()}
+
+
+def test_a_rollout_comes_back_whole_and_its_answers_are_stored_once(store):
+    problem, population = fresh(store)
+    answers = [answer(f"{name} " * 40, 0.1) for name in ("one", "two", "three")]
+    text = f"First {answers[0].text}, then {answers[1].text}, {answers[0].text}: {answers[2].text}"
+    one = group(problem, 0, answers, answers[:1], text=text)
+    put(store, population, one)
+    ((_, found),) = traces.read_groups(store, problem.run_id)
+    assert plain(found) == plain(one)
+    ids = [population.known(each.identity) for each in answers]
+    assert {(origin.chain, origin.place) for origin in origins(store, ids).values()} == {
+        (text, 0),
+        (text, 1),
+        (text, 2),
+    }
+    with store.read() as connection:
+        stored = connection.execute(select(Rollouts.c.text).order_by(Rollouts.c.id)).scalars().all()
+    assert stored[1] == text and all(each.text not in stored[0] for each in answers[1:])
 
 
 def test_groups_come_back_as_they_were_added(store, monkeypatch):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select
-from support.island_samples import OBJECTIVES, answer, fresh, group, new_problem, put, search, small_config
+from support.island_samples import BOTH, OBJECTIVES, answer, fresh, group, new_problem, put, search, small_config
 
 from islands.population.population import Population
 from islands.reweigh import reweigh
@@ -17,8 +17,6 @@ from islands.store import Store
 from problems.contract import BadAddress
 from problems.objectives import Objective
 from problems.types import ScoredAnswer
-
-BOTH = pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
 
 
 def nowhere(record):

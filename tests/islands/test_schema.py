@@ -5,30 +5,20 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from sqlalchemy import MetaData, text
+from support.island_samples import BOTH
 
 from evo.cli import invoke
 from islands import engine
 from islands.errors import DatabaseUnavailable
+from islands.runs import read_totals
 from islands.schema import REVISION
 from islands.store import Store
 
 BASE = Path(__file__).parents[1] / "fixtures" / "base_schema" / "tables.sql"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Of no database yet, on each server."""
-    postgres = request.param == "postgresql"
-    with (
-        request.getfixturevalue("postgres").database() if postgres else nullcontext(f"sqlite:///{tmp_path}/evo.db")
-    ) as address:
-        yield address
 
 
 def tables_of(store: Store) -> dict[str, list[tuple[str, bool]]]:
@@ -39,12 +29,28 @@ def tables_of(store: Store) -> dict[str, list[tuple[str, bool]]]:
 
 def test_the_first_tables_and_all_later_revisions_make_those_of_a_new_database(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "old.db") as database:
-        database.executescript(BASE.read_text())
+        database.executescript(BASE.read_text() + GROUP)
     database.close()
     with Store.open(f"sqlite:///{tmp_path}/old.db") as old, Store.open(f"sqlite:///{tmp_path}/new.db") as new:
         assert tables_of(old) == tables_of(new) and len(tables_of(new)) == 12
+        with old.read() as connection:
+            assert read_totals(connection, [1])[1].answers == 3
+        assert old.scalar(text("SELECT text FROM rollouts")) == "R"
 
 
+GROUP = """
+INSERT INTO runs VALUES (1, 'a', 'done', '', '', 0, '', '{}', '{}', NULL, NULL, 0, 0, NULL);
+INSERT INTO problems (id, run_id, "index", address, name, objectives, answer_format, status, message)
+    VALUES (1, 1, 0, 'a', 'a', '["x"]', 'text', 'done', '');
+INSERT INTO policy_versions VALUES (1, 1, 'v1', 0);
+INSERT INTO prompt_groups (id, run_id, problem_id, sequence, iteration, island, operator, inspirations,
+    policy_version_id, answers, stream, seed, temperature, top_p, sampling_seconds, scoring_seconds, created, given)
+    VALUES (1, 1, 1, 0, 0, 0, 0, '[]', 1, 4, 0, 0, 1, 1, 0, 0, 0, 3);
+INSERT INTO rollouts VALUES (1, 1, 0, 'R', '', '', 'stop', NULL);
+"""
+
+
+@BOTH
 def test_a_later_revision_upgrades_for_a_writer_only(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +87,7 @@ def upgrade():
         ("9999", "newer than this version of evo.*; upgrade evo"),
     ],
 )
+@BOTH
 def test_another_schema_is_refused_in_one_line_and_nothing_is_written(
     address: str, revision: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,7 +166,7 @@ def test_pareto_climbs_the_best_of_a_random_weighting_and_leaves_it_as_its_visit
     archipelago = made([(0.0, 1.0), (1.0, 0.0), (0.3, 0.3)], fitness=[0.0, 1.0, 0.5], islands=1, exploration_ratio=1,
                   exploitation_ratio=0)  # fmt: skip
     for visits in (0, 1, 4):
-        while archipelago.islands[0].visits(0) < visits:
+        while archipelago.islands[0].visits[0] < visits:
             archipelago.add_group(0, 1, [], set())  # candidate 1 is the first, good in b
         share = 1 / (1 + visits)
         got = shares(lambda rng: selection.auto(archipelago, 0, rng))
@@ -190,7 +190,7 @@ def test_a_front_keeps_what_left_the_island():
 def test_auto_stays_with_the_fittest_and_leaves_it_as_its_visits_grow(climb):
     archipelago = made([(0.5,), (1.0,)], fitness=[0.5, 1.0], climb=climb, exploration_ratio=1, exploitation_ratio=0)
     for visits in (0, 1, 4):
-        while archipelago.islands[0].visits(1) < visits:
+        while archipelago.islands[0].visits[1] < visits:
             archipelago.add_group(0, 2, [], set())
         share = climb / (climb + visits)
         got = shares(lambda rng: selection.auto(archipelago, 0, rng))

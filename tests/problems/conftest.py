@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,5 +33,17 @@ def posed(tmp_path: Path) -> Callable[..., Any]:
         (tmp_path / "own.jsonl").write_text(json.dumps({"text": "t", **row} if "test_list" in row else row))
         (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
         return problem
+
+    return write
+
+
+@pytest.fixture
+def warned(scorer):
+    """The same with the warnings that it told."""
+
+    def write(text, make=scorer):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            return make(text), [str(warning.message) for warning in told]
 
     return write

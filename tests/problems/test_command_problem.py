@@ -121,12 +121,6 @@ def test_a_command_that_fails_is_the_answers_fault_but_not_on_the_seed(tmp_path,
         broken.score("x")
 
 
-def test_declared_objectives_do_not_hide_a_seed_that_fails(tmp_path):
-    (problem,) = resolve(write(tmp_path / "p", "command: exit 1\nfiles: a\nobjectives: [x]\n", a="1"))
-    with pytest.raises(ScorerFault, match="seed answer itself fails"):
-        problem.score("1")
-
-
 @pytest.mark.parametrize("printed", ['{"x": NaN}', '{"y": 1}', '{"x": "much"}', "{}"])
 def test_numbers_and_names_that_do_not_fit_are_the_answers_fault(tmp_path, printed):
     yaml = "command: cat a.txt\nfiles: a.txt\n"

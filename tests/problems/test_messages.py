@@ -9,30 +9,39 @@ import pytest
 import yaml
 
 from problems import BadAddress, ScorerFault, resolve
+from problems.weights import parse_weights
 
 GROUPS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("mistyped.yaml").read_text(encoding="utf-8"))
 SAMPLE = str(Path(__file__).parents[2] / "examples" / "livecodebench")
 
 
 @pytest.mark.parametrize(
-    ("group", "row"),
+    ("group", "text", "says"),
     [
-        pytest.param(GROUPS[name], row, id=f"{name}-{n}")
-        for name in GROUPS
-        for n, row in enumerate(GROUPS[name]["rows"])
+        pytest.param(group, *row, id=f"{name}-{n}")
+        for name, group in GROUPS.items()
+        for n, row in enumerate(group["rows"])
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(tmp_path, monkeypatch, group, row):
-    def filled(text: str) -> str:
-        return text.replace("TEXT", row["text"]).replace("{sample}", SAMPLE)
+def test_what_is_wrong_is_told_in_one_line(tmp_path, monkeypatch, group, text, says):
+    def filled(form: str) -> str:
+        return form.replace("TEXT", text).replace("{sample}", SAMPLE)
 
-    for name, text in group["files"].items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(filled(text))
+    for name, content in group.get("files", {}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(filled(content))
     monkeypatch.chdir(tmp_path)
-    raises = ScorerFault if group.get("fault") else BadAddress
-    with pytest.raises(raises, match=row["says"]) as told:
-        problems = resolve(filled(group["address"]))
-        assert group.get("fault"), "the address itself is refused"
-        problems[0].score(problems[0].canonical(group.get("answer", "x")))
+    if "skips" in group:
+        with pytest.warns(UserWarning, match=f"skipped: cannot be judged here: .*{says}"):
+            assert resolve(group["address"]) == []
+        return
+    with pytest.raises(ScorerFault if "fault" in group else BadAddress, match=says) as told:
+        if "weights" in group:
+            parse_weights(text)
+        elif "weighted" in group:
+            resolve(group["weighted"])[0].weighted(text)
+        else:
+            problems = resolve(filled(group["address"]))
+            assert "fault" in group, "the address itself is refused"
+            problems[0].score(problems[0].canonical(group.get("answer", "x")))
     assert "\n" not in str(told.value)

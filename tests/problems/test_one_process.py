@@ -11,7 +11,7 @@ import yaml
 import evo
 from problems import ScorerFault, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem
-from problems.registry import shared_sandbox
+from problems.sandbox import shared_sandbox
 
 EXEC = "def load(answer):\n    ns = {}\n    exec(answer, ns)\n    return ns\n"
 SCORERS = yaml.safe_load(Path(__file__).with_name("scorers.yaml").read_text())

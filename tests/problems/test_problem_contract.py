@@ -2,13 +2,15 @@
 
 import functools
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from evo.testing import ProblemContract
-from problems import Problem, Score, ScorerFault, register, resolve
-from problems import registry as registry_module
+from problems import Problem, Score, ScorerFault, resolve
+from problems.custom.scorer_function import ScorerFunctionProblem
+from problems.sandbox import shared_sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -42,9 +44,14 @@ class TestFunction(ProblemContract):
         return self.problem().task.reference
 
 
+@functools.cache
+def stdin_program():
+    return next(problem for problem in resolve("programs:shipped") if problem.task.stdin)
+
+
 class TestStdinProgram(ProblemContract):
     def problem(self):
-        return next(problem for problem in resolve("programs:shipped") if problem.task.stdin)
+        return stdin_program()
 
     @property
     def solution(self):
@@ -72,6 +79,29 @@ class TestScorerFile(ProblemContract):
         return the(str(EXAMPLES / "scorers" / "short_primes.py"))
 
 
+class TestScorerFunction(ProblemContract):
+    """Whose target counts under its own weights alone."""
+
+    answers = ("9", "none")
+    solution = "5"
+
+    def problem(self):
+        about = {"seed_answer": "1", "isolated": False, "weights": {"a": 1}, "target": 5.0}
+        return ScorerFunctionProblem(number_and_one, about, shared_sandbox)
+
+    def test_the_target_counts_under_its_own_weights(self):
+        problem = self.problem()
+        assert problem.target == problem.weighted({"a": 9}).target == 5.0
+        assert problem.weighted({"b": 3, "a": 1}).target is None
+
+
+def number_and_one(answer):
+    try:
+        return {"a": float(answer), "b": 1.0} if math.isfinite(float(answer)) else {"error": "no number"}
+    except ValueError:
+        return {"error": "no number"}
+
+
 class TestOpenEvolveDirectory(ProblemContract):
     def problem(self):
         return the(str(EXAMPLES / "valley"))
@@ -91,17 +121,12 @@ class Ten(Problem):
 
 
 class TestTenLines(ProblemContract):
-    """A problem of nothing but what it must have, registered."""
+    """A problem of nothing but what it must have."""
 
     answers = ("banana",)
 
-    @pytest.fixture(autouse=True)
-    def _registered(self, monkeypatch):
-        monkeypatch.setattr(registry_module, "_registered", {})
-        register("ten")(Ten)
-
     def problem(self):
-        return resolve("ten")[0]
+        return Ten()
 
     def test_the_defaults(self):
         problem = self.problem()
@@ -113,7 +138,7 @@ class TestTenLines(ProblemContract):
         )
         assert problem.seed_answer() == "" and problem.canonical(" a\r\nb ") == "a\nb"
         assert problem.files_of("x") == {"answer.txt": "x"} and problem.answer_of({"answer.txt": "x"}) == "x"
-        assert problem.target_under([1.0]) is None and problem.fingerprint() == resolve("ten")[0].fingerprint()
+        assert problem.target_under([1.0]) is None and problem.fingerprint() == Ten().fingerprint()
         assert Problem.__abstractmethods__ == {"statement", "score"}
         with pytest.raises(ScorerFault, match="no held-out cases"):
             problem.score_held_out("x")

@@ -41,32 +41,6 @@ def test_the_reference_solves_a_shipped_problem_and_the_wrong_solution_solves_a_
 
 
 @pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        (
-            {"test_list": ["assert f(1) == 2", "for n in range(3):\n    assert f(n) == n"]},
-            "`for n in range.* is test code",
-        ),
-        ({"test_list": ["x = [3, 1]", "assert f(x) == [1, 3]"]}, "`x = .3, 1.` is test code"),
-        ({"test_list": ["assert f(1) == g(1)"], "code": "def f(x): return x"}, "`assert f.1. == g.1.` is test code"),
-        ({"test_list": ["assert (f(1) == 2) == True"]}, "is test code"),
-        (
-            {"test": "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        assert f(1)"},
-            "`class T",
-        ),
-        ({"test": "def test_f():\n    assert f(1) == 1"}, "`def test_f"),
-        ({"test": "f(1)"}, "`f.1.` is test code, not a call and the value that it should return; write a scorer file"),
-        ({"test": "assert 1 + 1 == 2"}, "call no function"),
-        ({"test": "assert True, 'f'", "entry_point": "f"}, "assert nothing"),
-    ],
-)
-def test_a_row_with_test_code_is_left_out(tmp_path, row, says):
-    (tmp_path / "own.jsonl").write_text(json.dumps({"text": "t", **row}))
-    with pytest.warns(UserWarning, match=f"skipped: cannot be judged here: .*{says}"):
-        assert resolve(f"programs:{tmp_path / 'own.jsonl'}") == []
-
-
-@pytest.mark.parametrize(
     ("tests", "code", "says"),
     [
         ("assert f(2) == 3", "def f(x): return x", "own solution fails 1 of 1"),

@@ -16,20 +16,9 @@ from problems import AnswerError, BadAddress, Score, ScorerFault, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem, describe_value, is_own_module
 from problems.custom.scorer_problem import is_timing, suggests_lower
 from problems.objectives import Objective, measure_objectives
-from problems.registry import given, shared_sandbox
+from problems.registry import given
+from problems.sandbox import shared_sandbox
 from problems.scoring import Scorer, error_kind
-
-
-@pytest.fixture
-def warned(scorer):
-    """The same with the warnings that it told."""
-
-    def write(text, make=scorer):
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            return make(text), [str(warning.message) for warning in told]
-
-    return write
 
 
 @pytest.mark.parametrize(
@@ -419,9 +408,6 @@ def test_a_list_of_seeds_is_where_the_search_starts(scorer):
     assert "not text" in str(scorer("seed_answer = ['a', 5]\ndef score(answer):\n    return 1\n").fault)
 
 
-PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
-
-
 @pytest.mark.parametrize("name", ["error", "val_loss", "lag", "meanLag", "total_ms", "eval_time", "RMSE", "error_rate"])
 def test_names_that_suggest_lower(name):
     assert suggests_lower(name) == (name != "error_rate")
@@ -444,22 +430,6 @@ def test_a_lower_value_is_a_higher_reward_above_a_failures(seed):
     assert [low.value(reward) for reward in rewards] == pytest.approx(values, rel=1e-5)
     assert low.scale == abs(seed or 1) and low.reward(low.scale) == 0.5 and math.isnan(low.value(0.0))
     assert high.reward(3.0) == high.value(3.0) == 3.0
-
-
-@pytest.fixture
-def directory(tmp_path):
-    """The problem of an evaluator that gives these metrics."""
-
-    def write(metrics, config=""):
-        (tmp_path / "initial_program.py").write_text(PROGRAM)
-        (tmp_path / "evaluator.py").write_text(
-            f"def evaluate(path):\n    n = len(open(path).read())\n    return {metrics}\n"
-        )
-        (tmp_path / "config.yaml").write_text(config)
-        (problem,) = resolve(str(tmp_path))
-        return problem
-
-    return write
 
 
 ERROR = "def score(answer):\n    return {'error': float(len(answer)), 'size': 1.0}\ndirections = {'error': 'min'}\n"
@@ -507,21 +477,3 @@ def test_timings_of_a_scorer_are_objectives_only_where_they_are_named(warned):
     problem, told = warned("directions = {'eval_time': 'min'}\n" + body)
     assert problem.score("a").rewards == (0.5, 2.0) and told == []
     assert warned("def score(answer):\n    return {'runtime': 3.0}\n")[0].objectives == ("runtime",)
-
-
-def test_a_directory_declares_directions_and_objectives_in_its_config(directory, warned):
-    metrics = "{'error': 3.0, 'gain': 2.0, 'eval_time': 9.0}"
-    problem, told = warned(metrics, lambda text: directory(text, "directions: {error: min}\n"))
-    assert problem.fault is None and problem.objectives == ("error", "gain")
-    assert problem.score(PROGRAM) == Score((0.5, 2.0), 1.25, values=(3.0, 2.0))
-    assert len(told) == 1 and "eval_time: timings, no objectives unless named" in told[0]
-    assert "Lower is better in error" in problem.statement()
-    problem, told = warned(metrics, lambda text: directory(text, "objectives: [eval_time, gain]\n"))
-    assert problem.objectives == ("eval_time", "gain") and len(told) == 1 and "in eval_time" in told[0]
-    assert "no metric named other; there are gain" in str(directory("{'gain': 2.0}", "objectives: [other]\n").fault)
-
-
-def test_a_combined_score_to_be_lowered(directory):
-    problem = directory("{'combined_score': float(n)}", "directions: {combined_score: min}\n")
-    longer = problem.canonical("x = 1111\n")
-    assert 0 < problem.score(longer).fitness < problem.score(PROGRAM).fitness < 1

@@ -1,18 +1,20 @@
-"""Weights that a user names: read, ordered, and as the fitness of problems of every kind."""
+"""Weights that a user names: read, ordered, and as the fitness of problems; and the best set of k vectors."""
 
 from __future__ import annotations
 
-import math
+import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from problems import BadAddress, Problem, Score, resolve
-from problems.custom.scorer_function import ScorerFunctionProblem
+from problems import BadAddress, resolve
+from problems.answer_sets import best_set
 from problems.maze.optimum import best_route
 from problems.maze.sets import problem_set
 from problems.objectives import Objective, describe_directions, fitness_objective, value_of
-from problems.registry import shared_sandbox
 from problems.weights import (
     describe_fitness,
     order_weights,
@@ -40,25 +42,6 @@ def held_out(answer):
 """The scale of cost is that of the seed, 4. Of the answer 4 the rewards are 4 / (4 + 5) and .4."""
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("gold", "is not an objective with a number"),
-        ("gold=", "is not an objective with a number"),
-        ("=3", "is not an objective with a number"),
-        ("gold=-1", "is not an objective with a number"),
-        ("gold=nan", "is not an objective with a number"),
-        ("gold=inf", "is not an objective with a number"),
-        ("gold=1,gold=2", "gold is named twice"),
-        ("", "is not an objective with a number"),
-    ],
-)
-def test_a_text_that_is_no_weights_is_one_line(text, says):
-    with pytest.raises(BadAddress, match=says) as raised:
-        parse_weights(text)
-    assert "\n" not in str(raised.value)
-
-
 def test_weights_are_read_and_ordered_with_sum_1():
     assert (
         parse_weights(" gold=3, diamond = 1 ") == {"gold": 3.0, "diamond": 1.0} and parse_weights("spread") == "spread"
@@ -68,22 +51,6 @@ def test_weights_are_read_and_ordered_with_sum_1():
     assert order_weights(("a", "b"), {"a": 1.5e308, "b": 1.5e308}, "x") == (0.5, 0.5)
     assert describe_fitness({"gold": 3.0, "a": 0.0, "diamond": 0.5}) == "fitness: gold 3, diamond 0.5"
     assert describe_fitness("spread") == describe_fitness(None) == ""
-
-
-@pytest.mark.parametrize(
-    ("weights", "says"),
-    [
-        ({"gol": 1}, "has no objective 'gol'; it has completion, gold, diamond, safety; did you mean gold?"),
-        ({"gold": -1}, "the weight of gold is -1, not a number"),
-        ({"gold": math.nan}, "the weight of gold is nan"),
-        ({"gold": "1"}, "the weight of gold is '1'"),
-        ({"gold": 0}, "the weights sum to 0"),
-        ({}, "the weights sum to 0"),
-    ],
-)
-def test_a_problem_refuses_weights_that_are_none_of_its_own(weights, says):
-    with pytest.raises(BadAddress, match=says.replace("?", r"\?")):
-        problem_set("maze:test/0")[0].weighted(weights)
 
 
 # -- mazes -------------------------------------------------------------------------------------------------------------
@@ -165,33 +132,6 @@ def test_weights_win_over_a_fitness_that_the_scorer_itself_gives(scorer):
     assert not problem.metrics[0].counts and problem.weighted({"a": 1, "b": 1}).metrics[0].counts
 
 
-def test_a_failed_answer_stays_one(scorer):
-    problem = scorer(TWO).weighted({"gain": 1})
-    score = problem.score("many")
-    assert score.error and score.rewards == (0.0, 0.0) and score.fitness == 0.0
-
-
-def test_a_function(tmp_path):
-    def score(answer):
-        return {"a": float(answer), "b": 1.0}
-
-    about = {"seed_answer": "1", "isolated": False, "weights": {"a": 1}, "target": 5.0}
-    problem = ScorerFunctionProblem(score, about, shared_sandbox)
-    heavy = problem.weighted({"b": 3, "a": 1})
-    assert heavy.score("3").fitness == 1.5 and heavy.score("9").fitness == 3.0
-    assert problem.target == problem.weighted({"a": 9}).target == 5.0 and heavy.target is None
-
-
-def test_a_command(tmp_path):
-    (tmp_path / "main.sh").write_text('echo \'{"size": 4, "speed": 10}\'\n')
-    about = 'command: sh main.sh\nfiles: [main.sh]\nstatement: "s"\ndirections: {size: min}\n'
-    (tmp_path / "problem.yaml").write_text(about)
-    (problem,) = resolve(str(tmp_path))
-    heavy = problem.weighted({"size": 3, "speed": 1})
-    assert heavy.score(heavy.seed_answer()).fitness == pytest.approx((3 * 0.5 + 10) / 4)
-    assert heavy.score('echo \'{"size": 12, "speed": 0}\'\n').fitness == pytest.approx(0.25 * 3 / 4)
-
-
 EVALUATOR = """
 def evaluate(program_path):
     scope = {}
@@ -230,49 +170,34 @@ def test_an_openevolve_directory_with_objectives_of_its_own(tmp_path):
     assert heavy.score("x = 0.8\n").fitness == pytest.approx(0.2) and "combined_score" not in heavy.statement()
 
 
-# -- others ------------------------------------------------------------------------------------------------------------
-
-
-def test_programs_and_text_tasks_are_solved_by_all_rewards_under_any_weights():
-    for address in ("programs:easy/0", "musique:synthetic/0", "toolrl:synthetic/0"):
-        (problem,) = resolve(address)
-        heavy = problem.weighted({problem.objectives[-1]: 0.1, problem.objectives[0]: 0.3})
-        for answer in problem.known_answers(0):
-            assert heavy.score(answer).fitness >= heavy.target > 0.99
-        assert heavy.score("").fitness == 0 or heavy.score("").fitness < heavy.target
-
-
-def test_rules_and_formulas_are_judged_by_the_generic_copy():
-    for address in ("rules:jobshop/0", "formula:small/0"):
-        (problem,) = resolve(address)
-        first = problem.objectives[0]
-        heavy = problem.weighted({first: 1})
-        seed = problem.score(problem.seed_answer())
-        assert heavy.score_seed().fitness == seed.rewards[0] and heavy.score_seed().values == seed.values
-        assert heavy.statement() != problem.statement() and heavy.best_known is None
-        assert heavy.fingerprint() != problem.fingerprint()
-
-
-def test_an_object_of_a_third_party_with_methods_of_its_own():
-    class Given(Problem):
-        name, objectives = "given", ("a", "b")
-
-        def statement(self):
-            return "s"
-
-        def score(self, answer):
-            return Score((float(answer), 1.0), 77.0)
-
-        def score_seed(self):
-            return Score((5.0, 1.0), 77.0)
-
-    problem = Given()
-    heavy = problem.weighted({"a": 1, "b": 1})
-    assert heavy.score("3").fitness == 2.0 and heavy.score_seed().fitness == 3.0
-    assert problem.score_seed().fitness == problem.score("3").fitness == 77.0
-    assert heavy.statement() == "s\n\nThe fitness is the weighted mean: a 1, b 1." and heavy.target is None
-    assert heavy.weighted({"b": 1}).score("3").fitness == 1.0
-
-
 def test_the_weighted_mean():
     assert weighted_mean((1.0, 0.0, 0.5), (0.25, 0.25, 0.5)) == 0.5
+
+
+# -- the best set
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), st.integers(0, 10**6))
+def test_the_best_set_against_every_set(n, d, k, seed):
+    draw = np.random.default_rng(seed)
+    rewards, weights = draw.integers(0, 4, (n, d)) / 3, draw.integers(1, 4, d)
+
+    def worth(places):
+        return float(rewards[list(places)].max(axis=0) @ weights / weights.sum())
+
+    places, value = best_set(rewards, k, weights)
+    best = max(worth(each) for each in itertools.combinations(range(n), min(k, n)))
+    assert value == pytest.approx(worth(places)) and value >= (1 - 1 / np.e) * best
+    assert k > 1 or (value == pytest.approx(best) and places == [np.argmax(np.round(rewards @ weights, 9))])
+    members = set(places)
+    assert all(worth(members - {one} | {other}) <= value + 1e-9 for one in members for other in range(n))
+    assert len(members) == 1 or all(worth(members - {one}) < value - 1e-9 for one in members)  # none adds nothing
+
+
+def test_a_greedy_choice_that_is_not_the_best_is_swapped():
+    # the all-rounder comes first, but the two specialists are better without it
+    assert best_set([[0.6, 0.6], [1, 0], [0, 1]], 2) == ([1, 2], 1.0)
+    assert best_set([[0.5], [1.0], [1.0]], 3) == ([1], 1.0)
+    for arguments in (([], 1), ([[0.5]], 0), ([[np.inf]], 1), ([[1.0, 0.0]], 1, [0.0, 0.0])):
+        with pytest.raises(ValueError, match="need finite rewards"):
+            best_set(*arguments)

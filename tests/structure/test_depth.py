@@ -38,7 +38,7 @@ TRACE = textwrap.dedent("""
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-        files = {str(Path(code.co_filename).relative_to(root)) for code in seen}
+        files = {str(Path(code.co_filename).relative_to(root)) for code in list(seen)}
         Path("depth.json").write_text(json.dumps([len(seen), len(files), chain[::-1]]))
 """)
 

@@ -43,7 +43,6 @@ BY_NAME = {
     "evo/__init__.py": "exports that load when used",
     "problems/entry_points.py": "exports that load when used",
     "evo/cli/": "commands that load when used, and a stream's methods",
-    "evo/cluster/": "methods of a remote actor, which Ray names",
     "evo/comparison/": "arrays, settings and messages by name",
     "evo/config/": "settings by name",
     "evo/training/": "settings by name",
@@ -52,6 +51,7 @@ BY_NAME = {
 NAMED_TWICE = {
     **dict.fromkeys(("FAMILY", "generate"), "an object that an entry point names"),
     **dict.fromkeys(("FILE", "describe", "run", "score"), "what a worker of the sandbox calls by name"),
+    **dict.fromkeys(("down_revision", "revision", "upgrade"), "what Alembic calls by name"),
 }
 """Public names that two modules define, with the reason."""
 

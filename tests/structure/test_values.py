@@ -16,7 +16,7 @@ TURNED = {"value_of", "target_value", "describe_best_known", "Value", "max"}
 NAMED = {
     "evo/report/answers.py": "the sliders of weights choose by rewards; the table calls their weighted mean so",
     "evo/report/tables.py": "the set's own value is a mean reward, and its table says so",
-    "evo/cli/verify.py": "the fitness of a verification is a table of values, which verification.py made",
+    "evo/cli/check.py": "the fitness of a verification is a table of values, which verification.py made",
 }
 
 

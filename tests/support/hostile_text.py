@@ -10,8 +10,9 @@ from problems.types import Rollout
 from vpo.policies.contract import Policy
 
 HOSTILE = (
-    "</pre></script><script>fetch('http://evil.example/')</script><img src=x onerror=alert(1)> "
-    "</style>\"'><svg/onload=alert(2)> {{ 7 * 7 }} \x1b[31m\x08\u202e\ud800 $\\frac{1}{2}$ &lt;"
+    "</pre></script><script>fetch('http://evil.example/')</script><img src=x onerror=alert(1)>"
+    '<a href="javascript:alert(4)">go</a></style>"\'><svg/onload=alert(2)> {{ 7 * 7 }} '
+    "\x1b[31m\x08\u202e\u2066\ud800 $\\frac{1}{2}$ &lt;"
 )
 
 

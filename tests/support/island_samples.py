@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 
 import numpy as np
+import pytest
 
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
@@ -16,6 +17,8 @@ from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 OBJECTIVES = ("left", "right")
+BOTH = pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+"""On both databases (tests/islands/conftest.py)."""
 
 
 def answer(
@@ -131,7 +134,7 @@ def state(population: Population) -> dict:
             "order": [list(memory.islands[i].members) for i in islands],
             "cells": [population.cells(i) for i in islands],
             "migrants": [sorted(memory.islands[i].migrants) for i in islands],
-            "visits": [memory.islands[i]._visits for i in islands],
+            "visits": [memory.islands[i].visits for i in islands],
             "hall": sorted(memory.hall._all),
             "hall order": [list(bag) for bag in memory.hall._of_island],
             "ranges": (memory.space.low, memory.space.high),

@@ -14,3 +14,6 @@ SKIPPED = """() => { let level = 0; const skipped = [];
   for (const one of document.querySelectorAll('h1, h2, h3, h4, h5, h6')) { const here = Number(one.tagName[1]);
     if (here > level + 1) skipped.push(one.outerHTML); level = here; } return skipped; }"""
 """Headings that leave out a level."""
+BARE = """() => [...document.querySelectorAll('table.cards tbody th:not([data-label])')]
+  .filter(one => one.offsetParent && /^[-+]?[\\d.,]+$/.test(one.innerText.trim())).map(one => one.outerHTML)"""
+"""Heads of cards on a phone that are a number without a name."""

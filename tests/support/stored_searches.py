@@ -76,10 +76,11 @@ def store_vectors(
     arms: Mapping[str, Vectors],
     *,
     fitness: Fitness | None = None,
+    problems: int = 1,
     **settings: object,
 ) -> None:
     """A comparison with one seed an arm. The fitness is the mean reward by the weights of the objectives, or what
-    `fitness` makes of the rewards. The text of answer 2 is `answer 2: (0.5, 1)`."""
+    `fitness` makes of the rewards. The text of answer 2 is `answer 2: (0.5, 1)`. problems: how many have them"""
     shares = [one.weight / sum(one.weight for one in objectives) for one in objectives]
     runs = {}
     for arm, vectors in arms.items():
@@ -87,7 +88,8 @@ def store_vectors(
             make_answer(objectives, vector, at, fitness or partial(weighted_mean, weights=shares))
             for at, vector in enumerate(vectors)
         )
-        runs[arm, 0] = [StoredProblem("trade.py", "trade", tuple(objectives), answers)]
+        names = ["trade"] if problems == 1 else [f"trade{number}" for number in range(problems)]
+        runs[arm, 0] = [StoredProblem(f"{name}.py", name, tuple(objectives), answers) for name in names]
     _store(address, name, runs, None, settings)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evo.config.run import RunConfig
-from evo.runs.start import create_run, resolve_run
-from evo.search.resources import Resources
+from evo.runs.start import resolve_run
+from evo.search.resources import Resources, to_stored
 from islands.store import Store
 
 
@@ -13,5 +13,7 @@ def plan_run(config: RunConfig, db: str) -> None:
     resources = Resources()
     problems = resources.problems(config)
     with Store.open(db) as store:
-        run = create_run(store, resolve_run(config, problems), problems, "run", "test")
+        resolved = resolve_run(config, problems)
+        stored = to_stored(resolved, [problem.name for problem in problems])
+        run = store.create_run("run", stored, command="test", seed=resolved.seed, commit="")
         store.finish_run(run.id, "waiting")

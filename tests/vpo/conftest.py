@@ -71,7 +71,7 @@ def mistral(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def answers_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("answers") / "answers.jsonl"
-    lines = ["x = 1", ["x = 2", "x = 3"], {"code": "x = 4"}]
+    lines = ["x = 1", ["x = 2", "x = 3"], "x = 4"]
     file.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
     return file
 

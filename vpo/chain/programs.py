@@ -184,11 +184,29 @@ def _without_examples(codes: list[str]) -> list[str]:
 
 
 class _Reading:
-    """The trees of the text being read: its blocks are parsed more than once."""
+    """The trees of the text being read: its blocks are parsed more than once. left: tokens that may still be parsed"""
 
     def __init__(self) -> None:
         self.left = ALLOWANCE
         self.trees: dict[str, ast.Module | None] = {}
+        self._uncounted: list[str] = []
+        self._characters = 0
+
+    def allows(self, code: str) -> bool:
+        """Whether code may be parsed, which is then taken from what is left. No code has more tokens than characters,
+        so tokens are counted only once there are many characters."""
+        self._uncounted.append(code)
+        self._characters += len(code)
+        if self._characters <= ALLOWANCE:
+            return True
+        for uncounted in self._uncounted[:-1]:
+            self.left -= count_tokens(uncounted)
+        self._uncounted = []
+        tokens = count_tokens(code)
+        if tokens > self.left:
+            return False
+        self.left -= tokens
+        return True
 
 
 _READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
@@ -210,10 +228,7 @@ def parse_code(code: str) -> ast.Module | None:
     if reading is None:
         return shared_tree(code)
     if code not in reading.trees:
-        tokens = count_tokens(code)
-        affordable = tokens <= reading.left
-        reading.left -= tokens if affordable else 0
-        reading.trees[code] = shared_tree(code) if affordable else None
+        reading.trees[code] = shared_tree(code) if reading.allows(code) else None
     return reading.trees[code]
 
 

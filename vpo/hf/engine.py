@@ -7,6 +7,8 @@ depend on its batch (vpo.hf.sampling).
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -89,19 +91,23 @@ def sample_rows(
     requests: Sequence[SampleRequest],
     seed: int,
     params: SamplingParams,
-    cancelled: Callable[[], bool] = lambda: False,
-) -> list[SampledTokens]:
-    """The draws of each request, in order.
+    go_on: Callable[[int], bool] = lambda tokens: True,
+) -> Iterator[tuple[int, SampledTokens]]:
+    """The number of each request and its draws, as soon as it has ended.
 
-    cancelled: asked before every step
-    Raises Stopped once `cancelled` says so, FloatingPointError on logits that are not finite.
+    go_on: asked before every step and between the layers of a prompt, with the tokens drawn so far
+    Raises Stopped once `go_on` says no, FloatingPointError on logits that are not finite.
     """
-    results: list[SampledTokens | None] = [None] * len(requests)
+    total = 0
     for batch in batches(requests, params):
-        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled)
-        for i, tokens in zip(batch, drawn, strict=True):
-            results[i] = tokens
-    return [result for result in results if result is not None]
+        asked = functools.partial(_add_before, go_on, total)
+        for number, tokens in _decode_batch(model, [requests[i] for i in batch], seed, params, asked):
+            total += len(tokens.token_ids)
+            yield batch[number], tokens
+
+
+def _add_before(go_on: Callable[[int], bool], before: int, tokens: int) -> bool:
+    return go_on(before + tokens)
 
 
 def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterator[list[int]]:
@@ -133,8 +139,8 @@ def _decode_batch(
     requests: list[SampleRequest],
     seed: int,
     params: SamplingParams,
-    cancelled: Callable[[], bool],
-) -> list[SampledTokens]:
+    go_on: Callable[[int], bool],
+) -> Iterator[tuple[int, SampledTokens]]:
     device, width = model.device, max(request.limit for request in requests)
     limit = torch.tensor([request.limit for request in requests], device=device)
     chances = np.stack([uniforms(seed, request.stream, request.rollout, width) for request in requests])
@@ -145,15 +151,21 @@ def _decode_batch(
     prompts, start = list(distinct.values()), grammar_of(named_prompt_format(model.config))
     draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
 
-    rows = SharedRows(model, compute_prompts(model, prompts, row, params.pad))
+    with _stoppable(model, go_on):
+        computed = compute_prompts(model, prompts, row, params.pad)
+    rows, running, total = SharedRows(model, computed), len(requests), 0
     for done in range(1, width + 1):
-        if cancelled():
+        if not go_on(total):
             raise Stopped
+        total += running
         drawn = draws.take(rows.logits)
         if done % draws.every and done < width:
             rows.step(drawn)
             continue
         left, count = draws.running(), len(draws.alive)
+        if left < running:
+            running = left
+            yield from draws.ended()
         if not left:
             break
         if (count - left) * _LEAVE >= count:
@@ -162,7 +174,23 @@ def _decode_batch(
             draws.keep(kept)
             drawn = drawn[kept]
         rows.step(drawn)
-    return draws.results()
+
+
+@contextlib.contextmanager
+def _stoppable(model: PreTrainedModel, go_on: Callable[[int], bool]) -> Iterator[None]:
+    """Ask between layers too: the prompts of a call can take a minute on a busy machine."""
+
+    def look(*_: object) -> None:
+        if not go_on(0):
+            raise Stopped
+
+    lists = (part for part in model.modules() if isinstance(part, torch.nn.ModuleList))
+    hooks = [layer.register_forward_pre_hook(look) for layers in lists for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 class _Draws:
@@ -186,6 +214,7 @@ class _Draws:
         self._length, self._stopped = torch.zeros_like(limit), torch.zeros(count, dtype=torch.bool, device=device)
         self._place = torch.arange(count, device=device)  # of the rows in the batch, whose request each is
         self._step, self.alive = 0, ~self._stopped
+        self._open = set(range(count))  # the requests that have not ended
         self.every = _LOOK_EVERY.get(device.type, 1)
 
     def take(self, logits: torch.Tensor) -> torch.Tensor:
@@ -217,10 +246,14 @@ class _Draws:
         if self._grammar is not None:
             self._grammar.keep(rows)
 
-    def results(self) -> list[SampledTokens]:
-        """By request."""
-        ids, chosen = self._tokens.to("cpu", torch.int32).numpy(), self._logprobs.cpu().numpy()
-        ends = zip(self._length.tolist(), self._stopped.tolist(), strict=True)
-        return [
-            SampledTokens(ids[i, :end].copy(), chosen[i, :end].copy(), stopped) for i, (end, stopped) in enumerate(ends)
-        ]
+    def ended(self) -> list[tuple[int, SampledTokens]]:
+        """The requests that have ended since the last call, with their draws."""
+        still = set(self._place[self.alive].tolist())
+        numbers, self._open = sorted(self._open - still), self._open & still
+        results = []
+        for i in numbers:
+            end = int(self._length[i])
+            ids = self._tokens[i, :end].to("cpu", torch.int32, copy=True).numpy()
+            chosen = self._logprobs[i, :end].to("cpu", copy=True).numpy()
+            results.append((i, SampledTokens(ids, chosen, bool(self._stopped[i]))))
+        return results

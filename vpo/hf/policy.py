@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,7 @@ from vpo.hf.sampling import mask_forbidden
 from vpo.languages.contract import DIALECT_KEY
 from vpo.policies.address import PolicyAddress, PolicySettings
 from vpo.policies.checkpoint import check_checkpoint, find_base, fingerprint, load_adapter, trained_format, without_bars
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, ResultT
+from vpo.policies.contract import CallWatch, Policy, PolicyTraits, PolicyUnavailable, ResultT
 from vpo.policies.encoding import (
     context_of,
     decode_rollout,
@@ -41,6 +43,9 @@ from vpo.policies.prompt_formats import CHAT
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_STEP_ROWS, _PAYS = 16, 0.9
+"""Rows of the steps by which threads are chosen; the share of the seconds below which twice as many pay."""
 
 
 class TransformersPolicy(Policy):
@@ -76,15 +81,18 @@ class TransformersPolicy(Policy):
         self.stops = end_tokens(model.generation_config, tokenizer)
         recommended = own_temperature(model.generation_config)
         self.traits = PolicyTraits(logprobs=True, weights="model", temperature=recommended)
-        if threads is None and self.parameters < SMALL_MODEL and model.device.type == "cpu":
-            threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
+        if threads is None and model.device.type == "cpu":
+            # the products of a small one are too small to share: a second thread mostly waits, and spins meanwhile
+            threads = 1 if self.parameters < SMALL_MODEL else _measure_threads(model)
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
-        self._decoding = try_decoding(model)
+        self._decoding = self._worker.submit(try_decoding, model).result()
         # on a GPU memory alone decides
         self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < SMALL_MODEL else 256
 
-    async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
+    async def sample(
+        self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int, watch: CallWatch | None = None
+    ) -> list[list[Rollout]]:
         """One list per prompt of `rollouts` Rollouts, in order.
 
         Raises PromptTooLong (before anything is sampled), PolicyUnavailable if the model runs out of memory with a
@@ -92,10 +100,18 @@ class TransformersPolicy(Policy):
         """
         if self._closing.is_set():
             raise PolicyUnavailable(f"{self.version} is closed")
-        cancelled = threading.Event()
-        work = asyncio.get_running_loop().run_in_executor(
-            self._worker, self._sample, list(prompts), rollouts, answers, seed, cancelled
-        )
+        cancelled, loop = threading.Event(), asyncio.get_running_loop()
+
+        def go_on(tokens: int) -> bool:
+            if watch is not None:
+                watch.on_tokens(tokens)
+            return not (cancelled.is_set() or self._closing.is_set())
+
+        def back(prompt: int, group: list[Rollout]) -> None:
+            if watch is not None:
+                loop.call_soon_threadsafe(watch.on_group, prompt, group)
+
+        work = loop.run_in_executor(self._worker, self._sample, list(prompts), rollouts, answers, seed, go_on, back)
         try:
             return await work
         except asyncio.CancelledError:
@@ -158,7 +174,13 @@ class TransformersPolicy(Policy):
         return tokenize_prompt(self.tokenizer, self.prompt_format, prompt)
 
     def _sample(
-        self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
+        self,
+        prompts: list[Prompt],
+        rollouts: int,
+        answers: int,
+        seed: int,
+        go_on: Callable[[int], bool],
+        back: Callable[[int, list[Rollout]], None],
     ) -> list[list[Rollout]]:
         limit = self.max_tokens or default_limit(answers, self.prompt_format)
         requests: list[SampleRequest] = []
@@ -166,14 +188,23 @@ class TransformersPolicy(Policy):
             ids = self.encode(prompt)
             most = remaining_tokens(len(ids), limit, self.context)
             requests += [SampleRequest(ids, prompt.stream, rollout, most) for rollout in range(rollouts)]
-        drawn = self._decode(requests, seed, lambda: cancelled.is_set() or self._closing.is_set())
-        return [
-            [self._rollout(prompt, requests[row], drawn[row]) for row in range(first, first + rollouts)]
-            for prompt, first in zip(prompts, range(0, len(requests), rollouts), strict=True)
-        ]
+        groups: list[dict[int, Rollout]] = [{} for _ in prompts]
+        ordered: list[list[Rollout]] = [[] for _ in prompts]
+        for row, drawn in self._decode(requests, seed, go_on):
+            number, rollout = divmod(row, rollouts)
+            group = groups[number]
+            group[rollout] = self._rollout(prompts[number], requests[row], drawn)
+            if len(group) == rollouts:
+                ordered[number] = [group[i] for i in range(rollouts)]
+                back(number, ordered[number])
+        return ordered
 
-    def _decode(self, requests: list[SampleRequest], seed: int, cancelled: Callable[[], bool]) -> list[SampledTokens]:
-        """All of them; if memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
+    def _decode(
+        self, requests: list[SampleRequest], seed: int, go_on: Callable[[int], bool]
+    ) -> Iterator[tuple[int, SampledTokens]]:
+        """All of them; if memory runs out, the others again in batches of half the rows (rows do not depend on their
+        batch)."""
+        left = list(range(len(requests)))
         while True:
             params = SamplingParams(
                 self.temperature,
@@ -184,14 +215,19 @@ class TransformersPolicy(Policy):
                 self._cells(),
                 self._prompt_cells(),
             )
+            ended = set()
             try:
-                return sample_rows(self.model, requests, seed, params, cancelled)
+                for number, drawn in sample_rows(self.model, [requests[i] for i in left], seed, params, go_on):
+                    ended.add(left[number])
+                    yield left[number], drawn
+                return
             except FloatingPointError as error:
                 raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
             except RuntimeError as error:
                 if not _is_memory(error):
                     raise
-                self._rows = min(self._rows, len(requests)) // 2
+                left = [i for i in left if i not in ended]
+                self._rows = min(self._rows, len(left)) // 2
                 if not self._rows:
                     self._rows = 1
                     raise PolicyUnavailable(f"{self.version}: out of memory with one row: {error}") from None
@@ -239,6 +275,31 @@ def _is_memory(error: RuntimeError) -> bool:
 def _set_threads(threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
+
+
+def _measure_threads(model: PreTrainedModel) -> int:
+    """How many threads compute a step soonest now: doubled from one while that pays. Where other work keeps the cores
+    busy, several threads wait in each product for the slowest (SmolLM2-135M, 16 rows, two cores at load 11: .6 s
+    by one thread, 5 s by two). The logits have the same bits."""
+    most, ids = torch.get_num_threads(), torch.zeros((_STEP_ROWS, 1), dtype=torch.long)
+
+    def seconds(threads: int, enough: float = math.inf) -> float:
+        torch.set_num_threads(threads)
+        times: list[float] = []
+        while len(times) < 3 and min(times, default=0.0) < enough:  # the first step starts threads and allocates
+            started = time.perf_counter()
+            model(input_ids=ids)
+            times.append(time.perf_counter() - started)
+        return min(times)
+
+    try:
+        with torch.inference_mode():
+            threads, best = 1, seconds(1)
+            while threads < most and (time_of_more := seconds(min(most, 2 * threads), 3 * best)) < _PAYS * best:
+                threads, best = min(most, 2 * threads), time_of_more
+        return threads
+    finally:
+        torch.set_num_threads(most)
 
 
 def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:

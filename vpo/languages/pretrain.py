@@ -10,11 +10,8 @@ one checkpoint on one machine and torch version.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,133 +21,87 @@ from vpo.languages.contract import DIALECT_KEY, LONGEST_CHAIN, PAD, STOP, UNKNOW
 from vpo.languages.maze_lessons import LARGE_SHARE, Lesson, Lessons
 from vpo.languages.maze_words import BOARD_SIZES, DIALECT, EDIT_DIALECT, cell_of, vocabulary
 from vpo.training.checkpoint import save_checkpoint
-from vpo.training.config import Precision
-from vpo.training.model import uses_bf16_autocast
+from vpo.training.config import TrainConfig
+from vpo.training.model import make_optimizer, uses_bf16_autocast
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-
-@dataclass(frozen=True)
-class PretrainConfig:
-    """Size and schedule; the embedded base policy was made with the defaults.
-
-    dialect: a language of mazes
-    batch: lessons per step
-    large_share: of the boards, in the edit language, which alone has words for large ones
-    sort_over: batches whose lessons are sorted by length together, so that little is padding
-    precision: "bf16" multiplies in bfloat16 (fast if the processor has AMX or AVX-512 BF16), "fp32" does not, "auto"
-        looks
-    """
-
-    dialect: str = DIALECT
-    steps: int = 1200
-    seed: int = 0
-    width: int = 128
-    layers: int = 4
-    heads: int = 4
-    batch: int = 64
-    sort_over: int = 8
-    learning_rate: float = 2e-3
-    warm_up: int = 100
-    final_rate: float = 0.05
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    precision: Precision = "auto"
-    threads: int = 1
-    large_share: float = LARGE_SHARE
-
-
-@dataclass(frozen=True)
-class PretrainProgress:
-    """The progress of training. loss: nats a token, mean since the last report."""
-
-    step: int
-    loss: float
-    tokens: int
-    seconds: float
+_OPTIMIZER = TrainConfig(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.01)
+_WARM_UP, _FINAL_RATE, _CLIP = 100, 0.05, 1.0
+_BATCH, _SORT_OVER = 64, 8
+"""Lessons a step, and batches whose lessons are sorted by length together, so that little is padding."""
 
 
 def pretrain(
     output: str | Path,
-    config: PretrainConfig = PretrainConfig(),  # noqa: B008 - it is frozen
+    dialect: str = DIALECT,
     *,
-    report: Callable[[PretrainProgress], None] | None = None,
-    every: int = 50,
-) -> list[PretrainProgress]:
-    """Train a base policy and save it in `output`. `report` is called each `every` steps and at the end.
+    steps: int = 1200,
+    seed: int = 0,
+    width: int = 128,
+    layers: int = 4,
+    heads: int = 4,
+    large_share: float = LARGE_SHARE,
+    report: Callable[[int, float], None] = lambda step, loss: None,
+) -> None:
+    """Train a base policy and save it in `output`; the one that ships was made with the defaults.
 
-    Raises FloatingPointError if the loss is no longer finite, ValueError for an invalid config.
+    width, layers, heads: of the model
+    large_share: of the boards, in the edit language, which alone has words for large ones
+    report: called with the number and the loss of every 50th step and of the last, nats a token
+    Raises ValueError if no model has these sizes.
     """
-    if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
-        raise ValueError("steps and batch must be at least 1, width an even multiple of heads")
+    if steps < 1 or width % heads or width // heads % 2:
+        raise ValueError("steps must be at least 1, width an even multiple of heads")
+    settings = f"steps {steps}, seed {seed}, width {width}, layers {layers}, heads {heads}, large_share {large_share}"
     threads = torch.get_num_threads()
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(1)
     try:
-        model, history = _train(config, report, every)
+        model = build_model(width, layers, heads, seed, dialect)
+        loss = _train(model, Lessons(seed, dialect=dialect, large_share=large_share), dialect, steps, report)
     finally:
         torch.set_num_threads(threads)
-    save_checkpoint(model, build_tokenizer(config.dialect), output, card(config, model, history))
-    return history
+    save_checkpoint(model, build_tokenizer(dialect), output, _card(dialect, model, settings, loss))
 
 
 def _train(
-    config: PretrainConfig,
-    report: Callable[[PretrainProgress], None] | None,
-    every: int,
-) -> tuple[LlamaForCausalLM, list[PretrainProgress]]:
-    model = build_model(config.width, config.layers, config.heads, config.seed, config.dialect)
+    model: LlamaForCausalLM, lessons: Lessons, dialect: str, steps: int, report: Callable[[int, float], None]
+) -> float:
+    """The last step's loss."""
     model.train()
     model.set_attn_implementation("eager")  # for these short rows on a CPU twice as fast as the fused kernel's backward
-    vectors = [p for p in model.parameters() if p.ndim < 2]
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-        lr=config.learning_rate,
-        betas=(0.9, 0.95),
-        fused=True,
-    )
-    mixed = uses_bf16_autocast(config.precision, "cpu")
-    lessons = Lessons(config.seed, dialect=config.dialect, large_share=config.large_share)
-    ids = {word: i for i, word in enumerate(vocabulary(config.dialect))}
-    history: list[PretrainProgress] = []
+    optimizer, _ = make_optimizer(list(model.parameters()), _OPTIMIZER, "cpu")
+    mixed = uses_bf16_autocast("auto", "cpu")
+    ids = {word: i for i, word in enumerate(vocabulary(dialect))}
     waiting: list[list[Lesson]] = []
-    losses: list[torch.Tensor] = []
-    tokens, started = 0, time.monotonic()
-    for step in range(config.steps):
-        waiting = waiting or _sorted_batches(lessons, config)
-        decay = 1 - (1 - config.final_rate) * step / config.steps
+    for step in range(steps):
+        waiting = waiting or _sorted_batches(lessons)
+        rate = min((step + 1) / _WARM_UP, 1 - (1 - _FINAL_RATE) * step / steps)
         for group in optimizer.param_groups:
-            group["lr"] = config.learning_rate * min((step + 1) / config.warm_up, decay)
+            group["lr"] = _OPTIMIZER.learning_rate * rate
         with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
-            loss_now, count = chain_loss(model, waiting.pop(), ids)
-        loss_now.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+            loss = _chain_loss(model, waiting.pop(), ids)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(loss_now.detach().float())
-        tokens += count
-        if (step + 1) % every == 0 or step + 1 == config.steps:
-            loss, losses = float(torch.stack(losses).mean()), []
-            if not math.isfinite(loss):
-                raise FloatingPointError(f"the loss is {loss} at step {step + 1}; try a smaller learning rate")
-            history.append(PretrainProgress(step + 1, loss, tokens, time.monotonic() - started))
-            if report is not None:
-                report(history[-1])
-    return model, history
+        if (step + 1) % 50 == 0 or step + 1 == steps:
+            report(step + 1, loss.item())
+    return loss.item()
 
 
-def _sorted_batches(lessons: Lessons, config: PretrainConfig) -> list[list[Lesson]]:
-    """`sort_over` batches of lessons of like length, in an order that does not follow the length."""
-    many = lessons.batch(config.batch * config.sort_over)
+def _sorted_batches(lessons: Lessons) -> list[list[Lesson]]:
+    """Batches of lessons of like length, in an order that does not follow the length."""
+    many = lessons.batch(_BATCH * _SORT_OVER)
     many.sort(key=lambda lesson: len(lesson.prompt) + len(lesson.chain))
-    batches = [many[i : i + config.batch] for i in range(0, len(many), config.batch)]
+    batches = [many[i : i + _BATCH] for i in range(0, len(many), _BATCH)]
     lessons.shuffle(batches)
     return batches
 
 
-def chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]) -> tuple[torch.Tensor, int]:
-    """Mean negative log-likelihood (nats) of the chains' tokens given their prompts, and how many tokens that is."""
+def _chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]) -> torch.Tensor:
+    """Mean negative log-likelihood (nats) of the chains' tokens given their prompts."""
     longest = max(len(lesson.prompt) + len(lesson.chain) for lesson in batch)
     tokens = torch.zeros(len(batch), longest, dtype=torch.long)  # (B, T), padded on the right, where causal masks it
     answers = torch.zeros(len(batch), longest, dtype=torch.bool)
@@ -160,7 +111,7 @@ def chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]
         answers[row, len(lesson.prompt) : end] = True
     hidden = model.model(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state  # (B, T-1, width)
     logits = model.lm_head(hidden[answers[:, 1:]])  # (N, V), only for learned tokens
-    return torch.nn.functional.cross_entropy(logits.float(), tokens[answers]), int(answers.sum())
+    return torch.nn.functional.cross_entropy(logits.float(), tokens[answers])
 
 
 def build_tokenizer(dialect: str) -> PreTrainedTokenizerFast:
@@ -243,25 +194,18 @@ def _place_cells(model: LlamaForCausalLM, words: Sequence[str], size: int) -> No
                     table[i] = 0.6 * table[i] + 0.8 * places[cell]
 
 
-def card(config: PretrainConfig, model: LlamaForCausalLM, history: Sequence[PretrainProgress]) -> str:
-    """The checkpoint's README.md: what the policy is, its settings and its loss."""
+def _card(dialect: str, model: LlamaForCausalLM, settings: str, loss: float) -> str:
+    """The checkpoint's README.md: what the policy is, its settings and its last loss."""
     size = sum(p.numel() for p in model.parameters())
-    settings = ", ".join(f"{name} {value}" for name, value in asdict(config).items())
-    boards = " and ".join(f"{size}x{size}" for size in BOARD_SIZES[config.dialect])
-    edits = "or edits of the route that it is shown, " if config.dialect == EDIT_DIALECT else ""
-    shown = [*history[: -1 : max(1, len(history) // 8)], history[-1]]
-    curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
-    return f"""# A base policy, `{config.dialect}`
+    boards = " and ".join(f"{size}x{size}" for size in BOARD_SIZES[dialect])
+    edits = "or edits of the route that it is shown, " if dialect == EDIT_DIALECT else ""
+    return f"""# A base policy, `{dialect}`
 
 A Llama decoder of {size:,} parameters that writes routes {edits}through {boards} mazes, in the
-`{config.dialect}` language (`vpo/languages/maze_words.py`). It imitates a planner that walks random shortest paths
+`{dialect}` language (`vpo/languages/maze_words.py`). It imitates a planner that walks random shortest paths
 through random way-points and knows nothing of gold, diamonds or lava; training by reward starts from it.
 
-Made by `python -m vpo.languages.pretrain` with: {settings}.
-
-| step | chain tokens | seconds | loss (nats a token) |
-|---|---|---|---|
-{curve}
+Made by `python -m vpo.languages.pretrain` with: {settings}. The loss ended at {loss:.4f} nats a token.
 """
 
 
@@ -271,23 +215,19 @@ def pretrain_command(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m vpo.languages.pretrain", description="Train a base policy.")
     parser.add_argument("output", help="the directory of the new checkpoint")
     parser.add_argument("--language", choices=sorted(languages), default="maze")
-    kinds = {"learning_rate": float, "large_share": float, "precision": str}
-    for setting in fields(PretrainConfig):
-        if setting.name in (*kinds, "steps", "seed", "width", "layers", "heads", "batch", "threads"):
-            flag = "--" + setting.name.replace("_", "-")
-            parser.add_argument(flag, type=kinds.get(setting.name, int), default=None)
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    parser.add_argument("--large-share", type=float, default=LARGE_SHARE)
+    for name, default in {"steps": 1200, "seed": 0, "width": 128, "layers": 4, "heads": 4}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = vars(parser.parse_args(arguments))
     output, dialect = given.pop("output"), languages[given.pop("language")]
     if (Path(output) / "config.json").exists():
         parser.error(f"{output} holds a checkpoint already; name another directory")
 
-    def report(now: PretrainProgress) -> None:
-        rate = now.tokens / max(now.seconds, 1e-9)
-        print(f"step {now.step}  loss {now.loss:.3f}  {rate:,.0f} tokens/s", flush=True)
+    def report(step: int, loss: float) -> None:
+        print(f"step {step}  loss {loss:.3f}", flush=True)
 
     try:
-        config = replace(PretrainConfig(dialect=dialect), **given)
-        pretrain(output, config, report=report)
+        pretrain(output, dialect, report=report, **given)
     except ValueError as error:
         parser.error(str(error))
     print(f"{output}: done; try: evo run maze:test --limit 10 --policy {output}")

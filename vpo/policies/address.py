@@ -2,7 +2,7 @@
 
     embedded:base                      ships in the package
     ORG/MODEL  ./directory             transformers, from the hub or a directory
-    vllm:ORG/MODEL?context=4096        an engine beside this process
+    vllm:ORG/MODEL?context=4096        an engine in another process
     openai:MODEL@http://host:8000      an OpenAI-compatible server
     scripted:mutate?latency=0.1        no model at all
     command:python mutate.py           a program of the user's
@@ -30,24 +30,16 @@ from vpo.languages.contract import checkpoint_path
 POLICY_ENTRY_POINTS = "evo.policies"
 TRANSFORMERS = "transformers"
 """The kind of an address without one."""
-LOADERS = {
-    "embedded": "vpo.hf.policy:load_transformers",
-    TRANSFORMERS: "vpo.hf.policy:load_transformers",
-    "vllm": "vpo.servers.vllm:load_vllm",
-    "openai": "vpo.servers.policy:load_openai",
-    "scripted": "vpo.policies.scripted:load_scripted",
-    "command": "vpo.policies.command:load_command",
+KINDS = {
+    "embedded": ("vpo.hf.policy:load_transformers", "vpo.policies.checkpoint:check_checkpoint"),
+    TRANSFORMERS: ("vpo.hf.policy:load_transformers", "vpo.policies.checkpoint:check_checkpoint"),
+    "vllm": ("vpo.servers.vllm:load_vllm", "vpo.servers.vllm:check_vllm"),
+    "openai": ("vpo.servers.policy:load_openai", "vpo.servers.address:check_openai"),
+    "scripted": ("vpo.policies.scripted:load_scripted", "vpo.policies.scripted:load_scripted"),
+    "command": ("vpo.policies.command:load_command", "vpo.policies.command:load_command"),
 }
-"""The loader of each kind (vpo.policies.registry.Loader)."""
-CHECKS = {
-    "embedded": "vpo.policies.checkpoint:check_checkpoint",
-    TRANSFORMERS: "vpo.policies.checkpoint:check_checkpoint",
-    "vllm": "vpo.servers.vllm:check_vllm",
-    "openai": "vpo.servers.address:check_openai",
-    "scripted": "vpo.policies.scripted:load_scripted",
-    "command": "vpo.policies.command:load_command",
-}
-"""What tells, before the loader's libraries are loaded, that an address names nothing."""
+"""Of each kind the loader (vpo.policies.registry.Loader), and what tells before the loader's libraries are loaded that
+an address names nothing."""
 FORMS = (
     "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, command:PROGRAM, or scripted:NAME such as "
     "scripted:mutate"
@@ -59,11 +51,11 @@ _Options = TypeVar("_Options", bound=BaseModel)
 class PolicySettings(BaseModel):
     """How a policy is loaded and asked. Each may follow any address as an option, which goes before what a run says.
 
-    device: "cuda", "cpu"; None takes a GPU where there is one
+    device: "cuda", "cpu"; None takes a GPU if one is available
     dtype: "float32", "bfloat16", "float16"; None is bfloat16 on a GPU and float32 on a CPU. In bfloat16 rounding
         depends on the shape of the batch, so what shares a rollout's batch can change it; in float32 it does not
     batch: prompts per call; None chooses by the model's size
-    threads: CPU threads of the model's arithmetic; None takes one for a small model, else torch's own choice
+    threads: CPU threads of the model's arithmetic; None takes one for a small model, else as many as are quickest
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -96,8 +88,8 @@ def newest_checkpoint(folder: Path) -> Path:
 class PolicyAddress:
     """An address taken apart.
 
-    kind: one of LOADERS, or the name of an entry point
-    model: what stands between kind and options: a name, a hub id, a directory, MODEL@URL
+    kind: one of KINDS, or the name of an entry point
+    model: the text between kind and options: a name, a hub id, a directory, MODEL@URL
     options: every (option, value) as written
     """
 
@@ -146,7 +138,7 @@ class PolicyAddress:
         return self._validate(PolicySettings, [*given.items(), *self.options])
 
     def own_options(self, model: type[_Options]) -> _Options:
-        """The options beside the common ones, by the kind's model. Raises BadAddress, one line."""
+        """The options other than the common ones, by the kind's model. Raises BadAddress, one line."""
         return self._validate(model, [(k, v) for k, v in self.options if k not in PolicySettings.model_fields])
 
     def at(self, folder: Path) -> PolicyAddress:
@@ -169,7 +161,7 @@ class PolicyAddress:
 
 
 class OwnOptions(BaseModel):
-    """The options of one kind of policy, beside PolicySettings: none, unless a subclass has some."""
+    """The options of one kind of policy, in addition to PolicySettings: none, unless a subclass has some."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -178,7 +170,7 @@ def parse_address(text: str) -> PolicyAddress:
     """Take an address apart; whether there is such a policy shows as it is loaded."""
     name, options = split_options(text)
     kind, colon, model = name.partition(":")
-    if not colon or kind == TRANSFORMERS or not (kind in LOADERS or kind in find_entry_points(POLICY_ENTRY_POINTS)):
+    if not colon or kind == TRANSFORMERS or not (kind in KINDS or kind in find_entry_points(POLICY_ENTRY_POINTS)):
         kind, model = TRANSFORMERS, name
     return PolicyAddress(kind, model, options)
 

@@ -41,7 +41,7 @@ from problems.contract import BadAddress
 from problems.redaction import redact_beginning
 from problems.types import Prompt, Rollout, Usage
 from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyUnavailable, gather_or_cancel
 from vpo.policies.prompt_formats import WORK_FOLDER
 
 MOST_BYTES = 1 << 20
@@ -52,7 +52,7 @@ _IDS, _LOGPROBS = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
 
 class CommandOptions(OwnOptions):
-    """The options of a command beside vpo.policies.address.PolicySettings."""
+    """The options of a command, in addition to vpo.policies.address.PolicySettings."""
 
     timeout: float = Field(600.0, gt=0.0, description="seconds that one run of the command may take")
     concurrency: int = Field(2, ge=1, le=256, description="runs of the command at a time")
@@ -82,13 +82,7 @@ class CommandPolicy(Policy):
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
         runs = [self._rollout(prompt, place, seed) for prompt in prompts for place in range(rollouts)]
-        tasks = [asyncio.ensure_future(run) for run in runs]
-        try:
-            found = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        found = await gather_or_cancel(runs)
         return [list(found[first : first + rollouts]) for first in range(0, len(found), rollouts)]
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Policies by address (vpo.policies.address), as the command line writes them.
 
-A package adds a kind of its own with an entry point whose name is the kind:
+A package adds a kind with an entry point whose name is the kind:
 
     [project.entry-points."evo.policies"]
     bedrock = "my_package.policies:load_bedrock"
@@ -19,7 +19,7 @@ from typing import Any
 
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_entry_point
-from vpo.policies.address import CHECKS, LOADERS, POLICY_ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address
+from vpo.policies.address import KINDS, POLICY_ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address
 from vpo.policies.contract import Policy
 from vpo.policies.encoding import check_prompt_format
 
@@ -48,9 +48,15 @@ def policy_at(
     given = {"top_p": top_p, "max_tokens": max_tokens, "device": device, "dtype": dtype, "batch": batch}
     given |= {"threads": threads} | ({} if temperature is None else {"temperature": temperature})
     settings = _settings(address, given)
-    policy = _loader(address)(address, settings)
+    what = f"policy {address.plain!r}"
+    own = KINDS.get(address.kind)
+    point = own[0] if own else find_entry_points(POLICY_ENTRY_POINTS).get(address.kind)
+    if point is None:
+        raise BadAddress(f"{what}: nothing installed loads policies of the kind {address.kind}")
+    loader: Loader = load_entry_point(point, what)
+    policy = loader(address, settings)
     if not isinstance(policy, Policy):
-        raise BadAddress(f"policy {address.plain!r}: its class is no vpo.policies.contract.Policy; subclass that one")
+        raise BadAddress(f"{what}: its class is no vpo.policies.contract.Policy; subclass that one")
     if "temperature" not in settings.model_fields_set and policy.traits.temperature is not None:
         policy.temperature = policy.traits.temperature
     return policy
@@ -60,8 +66,8 @@ def check_policy(address: PolicyAddress) -> None:
     """Raises BadAddress, one line, where an address names nothing, as far as that can be told in a moment: before the
     seconds that a model's library takes to load. A hub is asked whether it has a model, a server nothing."""
     settings = _settings(address, {})
-    if address.kind in CHECKS:
-        load_entry_point(CHECKS[address.kind], address.plain)(address, settings)
+    if address.kind in KINDS:
+        load_entry_point(KINDS[address.kind][1], address.plain)(address, settings)
 
 
 def _settings(address: PolicyAddress, given: Mapping[str, Any]) -> PolicySettings:
@@ -71,12 +77,3 @@ def _settings(address: PolicyAddress, given: Mapping[str, Any]) -> PolicySetting
             raise BadAddress(f"policy {address.plain!r}: option format is for a model that is loaded here")
         check_prompt_format(settings.format, address.plain)
     return settings
-
-
-def _loader(address: PolicyAddress) -> Loader:
-    what = f"policy {address.plain!r}"
-    point = LOADERS.get(address.kind) or find_entry_points(POLICY_ENTRY_POINTS).get(address.kind)
-    if point is None:
-        raise BadAddress(f"{what}: nothing installed loads policies of the kind {address.kind}")
-    loader: Loader = load_entry_point(point, what)
-    return loader

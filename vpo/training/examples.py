@@ -102,7 +102,7 @@ def group_advantages(group: ScoredGroup, estimation: Estimation, goal: Goal | No
     """One advantage per rollout, (G,).
 
     A rollout without tokens, such as a reply that never came, has 0 and does not count for the others: what the policy
-    did not write says nothing about it. Raises TrainingStopped if the method cannot take these rewards.
+    did not write says nothing about it.
     """
     sampled = np.array([len(scored.rollout.token_ids) > 0 for scored in group.rollouts], dtype=bool)
     credit = np.zeros(len(group.rollouts))
@@ -119,14 +119,11 @@ def example_group(group: ScoredGroup, estimation: Estimation, goal: Goal | None 
     credit = group_advantages(group, estimation, goal)
     if not np.any(credit):
         return None
-    advantages = token_advantages(group, credit)
     examples = tuple(
-        Example(one.rollout.token_ids, one.rollout.logprobs, advantage)
-        for one, advantage in zip(group.rollouts, advantages, strict=True)
+        Example(one.rollout.token_ids, one.rollout.logprobs, row)
+        for one, row in zip(group.rollouts, token_advantages(group, credit), strict=True)
         if len(one.rollout.token_ids)
     )
-    if not examples:
-        return None
     return ExampleGroup(group.rollouts[0].rollout.prompt_ids, examples, group.temperature)
 
 

@@ -1,11 +1,11 @@
 """Log-probabilities of completions under a causal language model, with gradient.
 
-All rollouts of a group share their prompt, and a search's prompts are long. In the shared form the prompt goes through
-the model once, with gradient, and its keys and values are handed to every rollout of the group; the plain form runs
-prompt and completion together, row by row. Both give the same log-probabilities and gradients up to rounding.
+All rollouts of a group share their prompt, and a search's prompts are long. So the prompt goes through the model once,
+with gradient, and its keys and values are handed to every rollout of the group. Prompts of unequal length are padded.
 
-Both pad prompts of unequal length. Where the model's state is more than keys and values (a recurrence, a window), each
-prompt and its completions are run by themselves, and all padding is behind what counts.
+Where the model's state is more than keys and values (a recurrence, a window), each prompt is run with each of its
+completions, and all padding is behind what counts. Both forms give the same log-probabilities and gradients up to
+rounding.
 """
 
 from __future__ import annotations
@@ -77,13 +77,11 @@ def pack_groups(groups: Sequence[ExampleGroup], device: torch.device | str = "cp
     )  # fmt: skip
 
 
-def completion_logprobs(model: PreTrainedModel, packed: Packed, *, shared: bool = True) -> torch.Tensor:
+def completion_logprobs(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
     """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; values on
-    padding have no meaning. shared: run each prompt once."""
-    if not can_pad(model):
-        logits = _apart_logits(model, packed)
-    else:
-        logits = _shared_logits(model, packed) if shared and packed.shortest >= 2 else _plain_logits(model, packed)
+    padding have no meaning."""
+    shares = can_share(model) and packed.shortest >= 2
+    logits = _shared_logits(model, packed) if shares else _unshared_logits(model, packed)
     if (start := grammar_of(named_prompt_format(model.config))) is not None:
         logits = mask_forbidden(logits, start(packed.prompt_ids(), packed.row), packed.completions)
     temperature = packed.temperature.expand_as(packed.completions).reshape(-1)
@@ -126,18 +124,18 @@ def _chunks(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch
     return zip(*(tensor.split(rows) for tensor in (logits, *others)), strict=True)
 
 
-_can_pad: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
+_can_share: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
 
 
-def can_pad(model: PreTrainedModel) -> bool:
-    """Whether prompts of unequal length may share a batch, and a prompt may be shared: the model's state is the
-    keys and values of all tokens, and both forms agree with each prompt run by itself. Tried once for each model."""
-    if model not in _can_pad:
-        _can_pad[model] = _try_padding(model)
-    return _can_pad[model]
+def can_share(model: PreTrainedModel) -> bool:
+    """Whether prompts may be shared, and padded to one length: the model's state is the keys and values of all tokens,
+    and both forms agree. Tried once for each model."""
+    if model not in _can_share:
+        _can_share[model] = _try_sharing(model)
+    return _can_share[model]
 
 
-def _try_padding(model: PreTrainedModel) -> bool:
+def _try_sharing(model: PreTrainedModel) -> bool:
     whole = getattr(model, "get_base_model", lambda: model)()
     tolerance = try_decoding(whole).tolerance
     if not keeps_all_columns(model.config):
@@ -153,9 +151,8 @@ def _try_padding(model: PreTrainedModel) -> bool:
     packed = pack_groups(groups, model.device)
     try:
         with torch.no_grad(), in_float32(model):
-            apart = _apart_logits(model, packed)[packed.mask]
-            forms = (form(model, packed)[packed.mask] for form in (_shared_logits, _plain_logits))
-            return all(float(logprob_differences(logits, apart).max()) <= tolerance for logits in forms)
+            forms = (form(model, packed)[packed.mask] for form in (_shared_logits, _unshared_logits))
+            return float(logprob_differences(*forms).max()) <= tolerance
     except torch.OutOfMemoryError:
         raise
     except Exception:  # a foreign model can do anything
@@ -186,15 +183,7 @@ def _spread(states: torch.Tensor, packed: Packed) -> torch.Tensor:
     return states[packed.row]
 
 
-def _plain_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
-    ids = torch.cat([packed.prompts[packed.row], packed.completions], dim=1)
-    seen = torch.cat([packed.prompt_mask[packed.row], packed.mask], dim=1)
-    length = packed.completions.shape[1]
-    arguments = accepted(model, position_ids=_positions(seen), use_cache=False, logits_to_keep=length + 1)
-    return model(input_ids=ids, attention_mask=seen, **arguments).logits[:, -length - 1 : -1]
-
-
-def _apart_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
+def _unshared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
     """(R, T, V), a prompt at a time. Padding is on the right, after all that counts, so no mask is needed."""
     length = packed.completions.shape[1]
     arguments = accepted(model, use_cache=False, logits_to_keep=length + 1)

@@ -55,13 +55,6 @@ def has_adapter(model: PreTrainedModel) -> bool:
     return hasattr(model, "disable_adapter") and hasattr(model, "peft_config")
 
 
-@contextlib.contextmanager
-def without_adapter(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
-    """The model as it was before its adapter."""
-    with cast(Adapted, model).disable_adapter():
-        yield model
-
-
 def merge_adapter(model: PreTrainedModel) -> PreTrainedModel:
     """A copy of the model with its adapter added into the weights: an ordinary checkpoint again."""
     return cast(Adapted, copy.deepcopy(model)).merge_and_unload()

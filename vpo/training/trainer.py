@@ -19,14 +19,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from problems.types import Rollout, ScoredGroup
-from vpo.policies.checkpoint import without_bars
+from vpo.policies.checkpoint import Adapted, without_bars
 from vpo.training import TrainingDiverged, TrainStats
 from vpo.training.checkpoint import save_diverged
 from vpo.training.config import TrainConfig
@@ -37,7 +37,7 @@ from vpo.training.examples import (
     counted_fitness,
     example_groups,
 )
-from vpo.training.forward import Packed, can_pad, completion_logprobs, pack_groups
+from vpo.training.forward import Packed, can_share, completion_logprobs, pack_groups
 from vpo.training.loss import LOSS_METRICS, policy_loss
 from vpo.training.model import (
     adapter_weights,
@@ -49,7 +49,6 @@ from vpo.training.model import (
     set_adapter_weights,
     use_attention,
     uses_bf16_autocast,
-    without_adapter,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class PolicyTrainer:
         self.versions = [version]
         self.model = model = make_trainable(model, config)
         # on a CPU a shared prompt takes a half to a quarter of the time, on a GPU about half (bench/results/gpu.md)
-        self.shares = can_pad(model)
+        self.shares = can_share(model)
         self._reference = reference
         if config.has_reference and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model)  # no gradient: autocast keeps no cast of a weight that needs none
@@ -182,9 +181,9 @@ class PolicyTrainer:
     def _reference_logprobs(self, packed: Packed) -> torch.Tensor:
         """(N,) of the policy where training started, without gradient."""
         with torch.no_grad(), contextlib.ExitStack() as stack:
-            fixed = self._reference
-            model = stack.enter_context(without_adapter(self.model)) if fixed is None else fixed
-            return self._forward(model, packed)
+            if self._reference is None:  # the model without its adapter
+                stack.enter_context(cast(Adapted, self.model).disable_adapter())
+            return self._forward(self._reference or self.model, packed)
 
     def _loss(self, groups: list[ExampleGroup], weight: float) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         examples = [example for group in groups for example in group.examples]
@@ -206,7 +205,7 @@ class PolicyTrainer:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed)
         with use_attention(model, packed), autocast:
-            return completion_logprobs(model, packed, shared=self.shares)[packed.mask]
+            return completion_logprobs(model, packed)[packed.mask]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The model's weights now, an adapter merged into them: what a policy that samples is given."""

@@ -75,7 +75,8 @@ class ShopFamily(Family):
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> Shops:
         operations = shape[2]
         times = rng.integers(1, 100, shape).astype(float)
-        machines = rng.permuted(np.broadcast_to(np.arange(operations), shape), axis=2).astype(np.int64)
+        drawn = rng.permuted(np.broadcast_to(np.arange(operations), shape), axis=2)
+        machines = drawn.astype(np.int64, order="C")  # another order in memory is compiled once more
         if self.halves:
             order = np.argsort(machines >= operations // 2, axis=2, kind="stable")
             machines = np.take_along_axis(machines, order, axis=2)

@@ -22,11 +22,14 @@ from evo.plugins.formulas.grammar import (
     parse_formula,
     write_formula,
 )
+from evo.plugins.formulas.simplify import simplify
 from evo.plugins.formulas.variation import Variation
 from problems.contract import Problem
 
 MOST_RULE_NODES = 31
 """Of a rule: it is to be read by a person."""
+_ROWS = 400
+"""Of features, by which two forms of a rule are compared."""
 RULE_FUNCTIONS = tuple(
     CODES[name] for name in ("+", "-", "*", "/", "min", "max", "neg", "abs", "square", "sqrt", "exp", "log")
 )
@@ -58,6 +61,18 @@ class RuleTask(Problem):
             return write_formula(parse_formula(answer, self.names).freeze(), self.names)
         except FormulaError:
             return super().canonical(answer)
+
+    def picture(self, answer: str) -> str:
+        """The rule with fewer nodes, if one has the same values on _ROWS drawn rows of features; else ""."""
+        try:
+            rule = parse_rule(answer, self.names)
+        except FormulaError:
+            return ""
+        drawn = np.random.default_rng(0).normal(scale=50.0, size=(len(self.names), _ROWS))
+        drawn[:, ::2] = np.abs(drawn[:, ::2])
+        with quiet():
+            shorter = simplify(rule, drawn)
+        return f"simplified: {write_formula(shorter, self.names)}" if shorter.size < rule.size else ""
 
     def random_answer(self, rng: Random) -> str:
         return write_formula(Variation(range(len(self.names)), RULE_FUNCTIONS, rng).tree(4).freeze(), self.names)

@@ -42,7 +42,9 @@
     const box = document.getElementById(field.dataset.filter);
     const wanted = field.value.toLowerCase();
     const rows = all("tbody tr", box);
-    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    const fits = (text) => (wanted.startsWith("#") ? text.split(/\s+/).includes(wanted) : text.includes(wanted));
+    for (const row of rows) row.hidden = ![...row.cells].some((cell) => fits(cell.innerText.toLowerCase()));
+    for (const tag of all("[data-tag]")) tag.ariaPressed = tag.dataset.tag.toLowerCase() === wanted;
     all(".count", box)[0].textContent = `${rows.filter((row) => !row.hidden).length} shown`;
   };
   const panels = () => {
@@ -77,11 +79,18 @@
     for (let at = Math.ceil(low / step - 1e-9); at * step <= up + 1e-9 * step; at++) marks.push([at * step, write(at * step)]);
     return marks;
   };
-  // The axes of a chart; px and py are places on it.
-  const frame = (figure, label, xTitle, across, up, share) => {
+  // What a chart is drawn in, in place of the last one. An image has no links for a screen reader, a group has.
+  const canvas = (figure, label) => {
     figure.querySelector("svg")?.remove();
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label })) svg.setAttribute(name, value);
+    const role = figure.parentElement.dataset.base ? "group" : "img";
+    for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role, "aria-label": label })) svg.setAttribute(name, value);
+    figure.querySelector("figcaption").before(svg);
+    return svg;
+  };
+  // The axes of a chart; px and py are places on it.
+  const frame = (figure, label, xTitle, across, up, share) => {
+    const svg = canvas(figure, label);
     const rows = ticks(up, share);
     const left = 12 + 7.6 * Math.max(4, ...rows.map(([, text]) => text.length));
     const within = ([low, most], value) => Math.min(most, Math.max(low, value)); // what lies outside is on the edge
@@ -94,7 +103,6 @@
     for (const [value, text] of ticks(across)) make("text", { x: px(value), y: high - bottom + 16, "text-anchor": "middle" }, svg, text);
     make("path", { class: "axis", d: `M${left} ${top}V${high - bottom}H${wide - 16}` }, svg);
     make("text", { x: (left + wide) / 2, y: high - 4, "text-anchor": "middle" }, svg, xTitle);
-    figure.querySelector("figcaption").before(svg);
     return { svg, px, py };
   };
   // Lines of arms, with bands, in their colours, marks and dashes.
@@ -135,6 +143,9 @@
       }
     }
   };
+  // What an answer is drawn in: a link to its page, where it has one.
+  const linked = (box, svg, id, words, tabindex = -1) =>
+    box.dataset.base ? make("a", { href: `${box.dataset.base}/candidate/${id}`, tabindex, "aria-label": words }, svg) : svg;
   const chart = (box, figure, data, [x, y], isTree) => {
     const { axes, lower, arms, points } = data;
     const [ax, ay] = [x + 3, y + 3];
@@ -161,9 +172,60 @@
     }
     for (const point of [...shown].reverse()) {
       const [name, colour] = arms[point[1]];
-      const dot = make("circle", { "data-id": point[0], cx: px(point[ax]), cy: py(point[ay]), r: point === best ? 5 : 3, fill: colour, class: isTree && !line.has(point[0]) ? "dot faded" : "dot" }, svg);
+      const words = describe(data, point);
+      const dot = make("circle", { "data-id": point[0], cx: px(point[ax]), cy: py(point[ay]), r: point === best ? 5 : 3, fill: colour, class: isTree && !line.has(point[0]) ? "dot faded" : "dot" }, linked(box, svg, point[0], words));
       if (point[0] === chosenIn[box.id]) dot.classList.add("chosen");
-      make("title", {}, dot, `candidate ${point[0]}${arms.length > 1 ? `, ${name}` : ""}: ${axes.map((axis, place) => `${axis} ${point[place + 3] ?? "unknown"}`).join(", ")}`);
+      make("title", {}, dot, words);
+    }
+  };
+  const describe = ({ axes, arms }, point) =>
+    `candidate ${point[0]}${arms.length > 1 ? `, ${arms[point[1]][0]}` : ""}: ${axes.map((axis, place) => `${axis} ${point[place + 3] ?? "unknown"}`).join(", ")}`;
+  const written = (value) => String(Number(value.toPrecision(4)));
+  // The archive of the search with the best answer: a cell of two features is the fittest of its cells on all islands
+  // and of all other features.
+  const drawGrid = (box, figure, { axes, grid: { features, cells } }, [x, y]) => {
+    const fittest = new Map();
+    for (const cell of cells) {
+      const key = `${cell[x + 3]} ${cell[y + 3]}`;
+      if (!fittest.has(key) || fittest.get(key)[2] < cell[2]) fittest.set(key, cell);
+    }
+    const shown = [...fittest.values()].sort((a, b) => a[2] - b[2]);
+    const [worst, best] = [shown[0], shown[shown.length - 1]];
+    const reach = [x, y].map((axis) => [-0.5, Math.max(5, ...cells.map((cell) => cell[axis + 3] + 1)) - 0.5]);
+    const { svg, px, py } = frame(figure, `${shown.length} cells of ${features[x]} and ${features[y]}`, `${features[x]}, bin`, ...reach);
+    make("text", { x: 4, y: top + 2, "dominant-baseline": "hanging" }, svg, features[y]);
+    for (const cell of shown) {
+      const [column, row] = [cell[x + 3], cell[y + 3]];
+      const words = `candidate ${cell[0]}: ${axes[1]} ${written(cell[1])}, ${features.map((name, at) => `${name} bin ${cell[at + 3]}`).join(", ")}`;
+      const place = { x: px(column - 0.5) + 1, y: py(row + 0.5) + 1, width: px(column + 0.5) - px(column - 0.5) - 2, height: py(row - 0.5) - py(row + 0.5) - 2 };
+      const opacity = best[2] > worst[2] ? 0.12 + (0.88 * (cell[2] - worst[2])) / (best[2] - worst[2]) : 1;
+      make("title", {}, make("rect", { ...place, "data-id": cell[0], class: "cell", "fill-opacity": opacity.toFixed(3) }, linked(box, svg, cell[0], words, 0)), words);
+    }
+    figure.querySelector("figcaption").textContent = `The fittest answer of each cell, of the search with the best one. The stronger the colour, the fitter: ${axes[1]} ${written(worst[1])} to ${written(best[1])}.`;
+  };
+  // Every objective is an axis whose upper end is the best value; an answer is a line through its values.
+  const drawParallel = (box, figure, data) => {
+    const axes = data.axes.slice(2).map((name, at) => {
+      const values = data.points.map((point) => point[at + 5]).filter((value) => value !== null).sort((a, b) => (data.lower[at + 2] ? b - a : a - b));
+      return { name: name + (data.lower[at + 2] ? " ↓" : ""), worst: values[Math.floor(values.length / 20)], best: values[values.length - 1] };
+    });
+    const svg = canvas(figure, `${axes.length} objectives of ${data.points.length} answers`);
+    const px = (at) => 45 + (at * (wide - 90)) / (axes.length - 1);
+    const py = ({ worst, best }, value) => (best === worst ? 28 : 28 + (high - 72) * Math.min(1, Math.max(0, (best - value) / (best - worst)))).toFixed(1);
+    const room = Math.max(4, Math.floor((wide - 90) / (axes.length - 1) / 8));
+    axes.forEach(({ name, worst, best }, at) => {
+      make("path", { class: "axis", d: `M${px(at)} 28V${high - 44}` }, svg);
+      make("text", { x: px(at), y: 18, "text-anchor": "middle" }, svg, written(best));
+      make("text", { x: px(at), y: high - 28, "text-anchor": "middle" }, svg, written(worst));
+      make("title", {}, make("text", { x: px(at), y: high - 8, "text-anchor": "middle" }, svg, name.length > room ? `${name.slice(0, room - 1)}…` : name), name);
+    });
+    const front = new Set(data.front);
+    const rank = (point) => (point === data.points[0] ? 2 : front.has(point[0]) ? 1 : 0);
+    for (const point of data.points.filter((point) => !point.slice(5).includes(null)).sort((a, b) => rank(a) - rank(b))) {
+      const d = axes.map((axis, at) => `${at ? "L" : "M"}${px(at)} ${py(axis, point[at + 5])}`).join("");
+      const words = describe(data, point);
+      const line = make("path", { d, "data-id": point[0], class: `line ${["faded", "front", "best"][rank(point)]}`, stroke: data.arms[point[1]][1] }, linked(box, svg, point[0], words));
+      make("title", {}, line, words);
     }
   };
   const drawMap = (box) => {
@@ -173,31 +235,37 @@
     const kinds = data.axes.map((_, at) => new Set(data.points.map((point) => point[at + 3])).size);
     const apart = [...data.axes.keys()].slice(2).sort((a, b) => kinds[b] - kinds[a]).slice(0, 2).sort((a, b) => a - b);
     box.replaceChildren();
-    for (const [title, axes, note] of [
-      ["Tree", [0, 1], "A dot is an answer, joined to the parent that its prompt showed; bold: the line of the best one. The worst twentieth is on the edge."],
-      apart.length > 1 && ["Values", apart, "The line joins the answers that no other one beats in both values. The worst twentieth is on the edge."],
+    const worst = "The worst twentieth is on the edge.";
+    const pair = [[1, "height"], [0, "width"]];
+    const opens = box.dataset.base ? " A click opens an answer." : "";
+    const named = data.axes.map((name, at) => name + (data.lower[at] ? " ↓" : ""));
+    const { features = [] } = data.grid;
+    for (const [title, now, menus, names, draw, note] of [
+      ["Tree", [0, 1], pair.slice(0, 1), named, (figure, axes) => chart(box, figure, data, axes, true), `A dot is an answer, joined to the parent that its prompt showed; bold: the line of the best one. ${worst}${opens}`],
+      apart.length > 1 && ["Values", apart, pair, named, (figure, axes) => chart(box, figure, data, axes, false), `The line joins the answers that no other one beats in both values. ${worst}${opens}`],
+      apart.length > 1 && data.axes.length > 4 && ["Objectives", [], [], [], (figure) => drawParallel(box, figure, data), `A line is an answer, best at the top of each axis; strong: of the Pareto front; bold: the fittest. ${worst}${opens}`],
+      features.length > 1 && ["Archive", [0, 1], features.length > 2 ? pair : [], features, (figure, axes) => drawGrid(box, figure, data, axes), ""],
     ].filter(Boolean)) {
-      const [now, isTree] = [axes, title === "Tree"];
       const figure = box.appendChild(document.createElement("figure"));
       const heading = figure.appendChild(document.createElement("h3"));
       const caption = figure.appendChild(document.createElement("figcaption"));
-      caption.textContent = note + (data.left_out ? ` Drawn are the ${data.points.length} answers that are the fittest or the best under some weights.` : "");
+      caption.textContent = note + (note && data.left_out ? ` Drawn are the ${data.points.length} answers that are the fittest or the best under some weights.` : "");
       heading.append(title + " ");
-      for (const [place, words] of isTree ? [[1, "height"]] : [[1, "height"], [0, "width"]]) {
+      for (const [place, words] of menus) {
         const menu = heading.appendChild(document.createElement("select"));
         menu.ariaLabel = `${title}: ${words}`;
-        data.axes.forEach((name, at) => menu.append(new Option(name + (data.lower[at] ? " ↓" : ""), at, false, at === now[place])));
+        names.forEach((name, at) => menu.append(new Option(name, at, false, at === now[place])));
         menu.addEventListener("change", () => {
           now[place] = Number(menu.value);
-          chart(box, figure, data, now, isTree);
+          draw(figure, now);
         });
-        if (!isTree && place === 1) heading.append(" over ");
+        if (menus.length > 1 && place === 1) heading.append(" over ");
       }
-      chart(box, figure, data, now, isTree);
+      draw(figure, now);
     }
   };
   // Sliders of weights: the answer with the largest weighted mean of rewards, of equals the first. Python wrote every
-  // text; evo.progress.front chooses in the same way. Problems with the same objectives share what was moved;
+  // text; evo.progress.answer_set chooses in the same way. Problems with the same objectives share what was moved;
   // without a move the problem's own weights count.
   const movedTo = {};
   const read = new WeakMap();
@@ -251,8 +319,8 @@
       write(part("picture"), best.picture);
       part("picture").hidden = !best.picture;
       chosenIn[map.id] = best.id;
-      for (const dot of all("circle[data-id]", map)) dot.classList.toggle("chosen", Number(dot.dataset.id) === best.id);
-      for (const dot of all("circle.chosen", map)) dot.parentElement.append(dot); // above the others
+      for (const one of all("[data-id]", map)) one.classList.toggle("chosen", Number(one.dataset.id) === best.id);
+      for (const one of all(".chosen", map).map((one) => one.closest("a") || one)) one.parentElement.append(one); // above the others
     }
     const meanOf = (answer) => String(Number(meanUnder(weights, answer).toPrecision(4)));
     write(part("mean"), weights ? `weighted mean ${meanOf(best)}` : "");
@@ -267,6 +335,15 @@
     const by = sum && moved ? moved.reduce(divisor) : 0;
     const text = by ? data.names.map((name, at) => `${name}=${moved[at] / by}`).join(",") : data.weights;
     write(box.querySelector("code"), data.commands[best.arm] + (text ? ` --weights ${quoted(text)}` : ""));
+  };
+  // The text of an answer of a front; of the whole front a line of JSON for each.
+  const copyOf = ({ dataset: { copyFront, answer } }) => {
+    const box = document.getElementById(copyFront);
+    const { answers, names } = frontOf(box);
+    if (answer !== undefined) return answers[answer].text;
+    const arms = all("tbody th", box).map((head) => head.innerText.trim());
+    const line = (one) => ({ candidate: one.id, arm: arms[one.arm], values: Object.fromEntries(names.map((name, at) => [name, Number(one.values[at])])), answer: one.text });
+    return answers.map((one) => JSON.stringify(line(one))).join("\n");
   };
   const offer = (box) => {
     const key = shared(box);
@@ -305,15 +382,26 @@
       table.closest(".scroll").before(label);
     }
     for (const field of all("input[data-filter]", within)) field.addEventListener("input", () => pick(field));
-    for (const button of all("button[data-copy]", within))
+    const copying = (button, text) =>
       button.addEventListener("click", async () => {
-        await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).innerText);
+        await navigator.clipboard.writeText(text());
         button.textContent = "Copied";
+      });
+    for (const button of all("button[data-copy]", within)) copying(button, () => document.getElementById(button.dataset.copy).innerText);
+    for (const button of all("button[data-copy-front]", within)) copying(button, () => copyOf(button));
+    for (const tag of all("[data-tag]", within))
+      tag.addEventListener("click", () => {
+        const [field] = all("input[data-filter]");
+        field.value = tag.ariaPressed === "true" ? "" : tag.dataset.tag;
+        pick(field);
       });
     panels();
   };
   prepare(document);
   for (const select of all("select[data-panels]")) select.addEventListener("change", panels);
+
+  // On a phone all but the best answer is folded, so that a page is a few screens.
+  if (matchMedia("(max-width: 600px)").matches) for (const part of all("details.part")) part.open = false;
 
   // A link to something folded away opens it.
   const open = () => {

@@ -11,20 +11,20 @@
       return [`${box} ${numbers[box]}`, one];
     });
   };
-  const [folds, fields, headings, places] = ["details", "main select, main input", "th[aria-sort]", "a, button, summary, select, input, pre"];
+  const [folds, fields, headings, places] = ["details", "select, input, textarea", "th[aria-sort]", "a, button, summary, select, input, textarea, pre"];
   const read = (selector, value) => Object.fromEntries(keyed(selector).map(([key, one]) => [key, value(one)]));
   const write = (selector, kept, act) => keyed(selector).forEach(([key, one]) => key in kept && act(one, kept[key]));
   const look = () => ({
     top: scrollY,
     open: read(folds, (one) => one.open),
-    values: read(fields, (one) => one.value),
+    values: read(fields, (one) => (one.value === one.defaultValue ? null : one.value)), // else it is what is stored
     orders: read(headings, (one) => one.ariaSort),
     focus: read(places, (one) => one === document.activeElement),
   });
   const restore = ({ top, open, values, orders, focus }) => {
     write(folds, open, (one, was) => (one.open = was));
     write(fields, values, (one, was) => {
-      if (one.value === was) return;
+      if (was === null || one.value === was) return;
       one.value = was;
       for (const kind of ["input", "change"]) one.dispatchEvent(new Event(kind));
     });

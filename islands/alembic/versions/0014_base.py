@@ -1,9 +1,6 @@
 """The first revision, whose tables tests/fixtures/base_schema has; nothing to do."""
 
-revision = "0014"
-down_revision = None
-branch_labels = None
-depends_on = None
+revision, down_revision = "0014", None
 
 
 def upgrade() -> None:

@@ -7,19 +7,15 @@ candidate is in the memory of the next.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
-import threading
+from _thread import allocate_lock  # threading would renew its own state in every fork
 from collections.abc import Callable, Sequence
 from os import _exit
 from typing import Any
 
-from .wire import FRAME, HOST_CALL, KILL, REQUEST, decode, encode, frame
-
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""json.loads of what json.dumps wrote, without most of the pages that it touches."""
+from .wire import FRAME, HOST_CALL, KILL, REQUEST, encode, frame, from_json, to_json, unpack
 
 
 class Channels:
@@ -59,18 +55,19 @@ class Feed:
         self._fd = fd
 
     def _exactly(self, count: int) -> bytes:
-        parts = []
-        while count:
-            part = os.read(self._fd, min(count, 1 << 20))
-            if not part:
-                _exit(0)  # the parent is gone
-            parts.append(part)
-            count -= len(part)
+        data = os.read(self._fd, min(count, 1 << 20))
+        parts, count = [data], count - len(data)
+        while count and data:
+            data = os.read(self._fd, min(count, 1 << 20))
+            parts.append(data)
+            count -= len(data)
+        if count:
+            _exit(0)  # the parent is gone
         return b"".join(parts)
 
     def read(self) -> Any:
         _, length = FRAME.unpack(self._exactly(FRAME.size))
-        return _scan(self._exactly(length).decode(), 0)[0]
+        return from_json(self._exactly(length).decode(), 0)[0]
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -80,7 +77,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def send(fd: int, kind: bytes, body: Any) -> None:
-    write_all(fd, frame(kind, json.dumps(body).encode()))
+    write_all(fd, frame(kind, to_json(body).encode()))
 
 
 def host_caller(results: int, feed: Feed, limit: int) -> Callable[..., Any]:
@@ -90,7 +87,7 @@ def host_caller(results: int, feed: Feed, limit: int) -> Callable[..., Any]:
     An exchange that is broken off (by the exception of a signal's handler) leaves no way to tell its reply from the
     next one's, so it is the last.
     """
-    lock, own, broken = threading.Lock(), os.getpid(), [False]
+    lock, own, broken = allocate_lock(), os.getpid(), [False]
 
     def host_call(name: str, /, *args: Any, **kwargs: Any) -> Any:
         if os.getpid() != own:
@@ -105,6 +102,6 @@ def host_caller(results: int, feed: Feed, limit: int) -> Callable[..., Any]:
             broken[0] = False
         if reply["error"] is not None:
             raise RuntimeError(reply["error"])
-        return decode(reply["value"])
+        return unpack(reply["value"])
 
     return host_call

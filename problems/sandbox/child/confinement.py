@@ -46,7 +46,7 @@ from functools import partial
 from typing import Any
 
 from .mounts import BYTES, INT, LONG, Mounts, check, libc, prepared
-from .syscalls import Installer, candidate_filter, evaluation_filter, number, worker_filter
+from .syscalls import Installer, candidate_filter, evaluation_filter, number, scorer_worker_filter, worker_filter
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP = 1, 4, 8, 24
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 36, 38, 47
@@ -225,12 +225,11 @@ class Confinement:
             drop_user(config["uid"], self._kept)
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         prctl(_PR_SET_DUMPABLE, 0)  # no tracing and no /proc/PID/mem by processes of the same user
-        if confined and self._forks:
-            self._filter = Installer(evaluation_filter(bwrap, bwrap or self._abi >= 6, mounts.own))
-        elif confined:
-            self._filter = Installer(candidate_filter())
+        if confined:
+            of_run = evaluation_filter(bwrap or self._abi >= 6) if self._forks else candidate_filter()
+            self._filter = Installer(of_run)
             no_new_privileges()
-            Installer(worker_filter()).install()
+            Installer(scorer_worker_filter(bwrap, mounts.own) if self._forks else worker_filter()).install()
         self.address_space = address_space_used()
 
     def prepare(self) -> None:

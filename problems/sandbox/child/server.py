@@ -26,7 +26,7 @@ from .channels import Channels, Feed
 from .confinement import Confinement
 from .mounts import CLONE_NEWPID, Mounts, enter, namespaces
 from .verbs import ProgramVerbs, ScorerVerbs
-from .wire import EXIT, KILL
+from .wire import EXIT, KILL, RUN_FOLDER
 
 _SECONDS = 18.0
 
@@ -65,7 +65,9 @@ class ForkServer:
         os.chdir(config["scratch"])
         confinement.limit(resource.RLIMIT_CORE, 0)
         self.mounts = Mounts(config)
-        self._verbs = ScorerVerbs(config, channels) if config["forks"] else ProgramVerbs(config, channels)
+        self._scratch = config["scratch"] if self.mounts.own else f"{config['scratch']}/{RUN_FOLDER}"
+        verbs = ScorerVerbs if config["forks"] else ProgramVerbs
+        self._verbs = verbs(config, channels, self._scratch)
         self.mounts.loaded()
         self._handle = -1  # of this process, by which it comes back to its own pid namespace
         if config["forks"] and config["mode"] == "bwrap":
@@ -113,10 +115,9 @@ class ForkServer:
         # error is the parent's to read
         os.dup2(0, 2)
         self._verbs.open_streams(task)
-        scratch = task["scratch"] or config["scratch"]
-        self._confinement.confine(task["limits"], scratch)
+        self._confinement.confine(task["limits"], self._scratch)
         gc.enable()
-        self._verbs.run(task, feed, scratch)
+        self._verbs.run(task, feed)
         os._exit(0)
 
 

@@ -1,10 +1,11 @@
-"""seccomp filters, assembled here for x86_64 and aarch64: three of them, each for one place.
+"""seccomp filters, assembled here for x86_64 and aarch64: two for each kind of worker.
 
-worker for programs: nothing but an allow-list (what the interpreter and numpy need, plus what forking and confining a
-    candidate takes). Installed once and inherited, so that a candidate pays nothing for its length.
-candidate: a short second filter on top, which takes the forking and confining away and pins kill and tgkill to its own
-    process id. It is small because every candidate pays for the kernel's check of it.
-evaluation: a deny-list, for scorers need subprocesses, threads and odd libraries.
+The first is the worker's, long, installed once and inherited, so that a run pays nothing for its length. The second is
+put on top of it in every run, and takes away what forking and confining a run needed; it is short because every run
+pays for the kernel's check of it.
+
+Programs: an allow-list (what the interpreter and numpy need); then kill and tgkill pinned to the candidate's own id.
+Scorers: a deny-list, for they need subprocesses, threads and odd libraries.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import errno
 import functools
 import json
 import os
-import platform
 import struct
 
 with open(os.path.join(os.path.dirname(__file__), "syscalls.json")) as _file:
@@ -25,6 +25,9 @@ _CONFINING = ("landlock_create_ruleset", "landlock_add_rule", "unshare", "mount"
     *("setgroups", "setresgid", "setresuid"),
 )
 """Beyond those of `zygote`, what a program's fork calls before it is a candidate."""
+_CONFINING_SCORER = ("unshare", "setns", "mount", "setgroups", "setresgid", "setresuid")
+"""Of `denied`, what a worker for scorers calls and its fork, before the fork is an evaluation."""
+_SIGNALS = ("kill", "tkill", "tgkill", "pidfd_send_signal")
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -36,11 +39,11 @@ _IOCTL = (0x541B, 0x5421, 0x5450, 0x5451, 0x5401, 0x5413)  # what reading and is
 
 
 def is_supported() -> bool:
-    return platform.machine() in MACHINES
+    return os.uname().machine in MACHINES
 
 
 def _numbers(*groups: str) -> dict[str, int]:
-    column = MACHINES[platform.machine()][1]
+    column = MACHINES[os.uname().machine][1]
     rows = ((name, row[column]) for group in groups for name, row in TABLES[group].items())
     return {name: found for name, found in rows if found is not None}
 
@@ -59,7 +62,7 @@ class Filter:
     """A BPF program under construction: `code` is a list of (operation, if true, if false, operand)."""
 
     def __init__(self) -> None:
-        arch = MACHINES[platform.machine()][0]
+        arch = MACHINES[os.uname().machine][0]
         self.code: list[tuple[int, int, int, int]] = [
             (_LOAD, 0, 0, 4),
             (_EQUAL, 1, 0, arch),
@@ -135,11 +138,10 @@ def candidate_filter() -> bytes:
     return filter.otherwise(_ALLOW)
 
 
-def evaluation_filter(unix_sockets: bool, signals: bool, metadata: bool) -> bytes:
-    """For a scorer and the answer it runs.
+def scorer_worker_filter(unix_sockets: bool, metadata: bool) -> bytes:
+    """What a worker for scorers keeps for the rest of its life.
 
     unix_sockets: False without a network namespace to keep them in
-    signals: False if the kernel cannot confine them to the evaluation
     metadata: False without read-only mounts to keep the mode and times of files
     """
     filter = Filter()
@@ -151,19 +153,23 @@ def evaluation_filter(unix_sockets: bool, signals: bool, metadata: bool) -> byte
     # FIOASYNC, FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX: signals to others, input for a terminal
     filter.argument(number("ioctl"), 1, (0x5452, 0x8901, 0x8902, 0x5412, 0x541C), listed=False)
     filter.argument(number("fcntl"), 1, (8, 10, 15), listed=False)  # F_SETOWN, F_SETSIG, F_SETOWN_EX
-    calls = _numbers("zygote", "others")
-    refused = [*_numbers("denied").values()]
-    if not signals:
-        refused += [calls["kill"], calls["tkill"], calls["tgkill"], calls["pidfd_send_signal"]]
-    if not metadata:
-        refused += _numbers("metadata").values()
-    filter.on(
-        calls["clone"], [_argument(0), (_ANY_BIT, 0, 1, _CLONE_NEW), _refuse(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
-    )
-    filter.on(calls["clone3"], [_refuse(errno.ENOSYS)])  # its flags lie in memory, where a filter cannot look
+    namespaces = [_argument(0), (_ANY_BIT, 0, 1, _CLONE_NEW), _refuse(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+    filter.on(number("clone"), namespaces)
+    filter.on(number("clone3"), [_refuse(errno.ENOSYS)])  # its flags lie in memory, where a filter cannot look
     filter.code += [(_AT_LEAST, 0, 1, 0x40000000), _refuse(errno.ENOSYS)]
-    for nr in refused:
+    refused = _numbers("denied") if metadata else _numbers("denied", "metadata")
+    for nr in [nr for name, nr in refused.items() if name not in _CONFINING_SCORER]:
         filter.on(nr, [_refuse(errno.EPERM)])
+    return filter.otherwise(_ALLOW)
+
+
+def evaluation_filter(signals: bool) -> bytes:
+    """What is taken from a scorer and the answer it runs. signals: False if the kernel cannot confine them to the
+    evaluation"""
+    filter = Filter()
+    filter.code = [(_LOAD, 0, 0, 0)]  # the worker's filter has already checked the machine
+    for name in (*_CONFINING_SCORER, *(() if signals else _SIGNALS)):
+        filter.on(number(name), [_refuse(errno.EPERM)])
     return filter.otherwise(_ALLOW)
 
 

@@ -12,10 +12,8 @@ import importlib
 import importlib.util
 import io
 import os
-import random
 import resource
 import sys
-import threading
 import time
 import types
 from collections.abc import Callable
@@ -23,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from .channels import Channels, Feed, host_caller, send, write_all
-from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, decode, encode
+from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, encode, unpack
 
 PRELOADED = (
     *("bisect", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
@@ -79,13 +77,13 @@ def describe(error: BaseException) -> str:
 class ProgramVerbs:
     """Hostile programs: each is loaded in a separate fork, and its cases run there."""
 
-    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
-        """Import what they need."""
+    def __init__(self, config: dict[str, Any], channels: Channels, scratch: str) -> None:
+        """Import what they need. scratch: of each run, whose working folder it is"""
         self._channels = channels
         os.environ.clear()
         for name in [*PRELOADED, *config["preload"]]:
             importlib.import_module(name)
-        random.seed(0)  # a candidate that draws at random scores the same every time
+        sys.modules["random"].seed(0)  # a candidate that draws at random scores the same every time
         sys.set_int_max_str_digits(50_000)  # as LiveCodeBench's harness has it, for every format
         sys.stdout.reconfigure(errors="surrogatepass")  # type: ignore[union-attr]
         self._module = types.ModuleType("candidate")
@@ -109,8 +107,8 @@ class ProgramVerbs:
         if not task.get("stays"):
             os.close(channels.feed)
 
-    def run(self, task: dict[str, Any], feed: Feed, scratch: str) -> None:
-        """In the fork, confined. scratch: the working folder already"""
+    def run(self, task: dict[str, Any], feed: Feed) -> None:
+        """In the fork, confined."""
         if task["kind"] == "stdin":
             main_program(task, self._channels.results)
         else:
@@ -136,7 +134,7 @@ class ProgramVerbs:
             attempt(partial(evaluate, expression), results, RESULT)
         while task["stays"]:
             request = feed.read()
-            space.update(decode(request["bindings"]))
+            space.update(unpack(request["bindings"]))
             attempt(partial(evaluate, request["expression"]), results, RESULT)
 
 
@@ -171,7 +169,7 @@ def main_program(task: dict[str, Any], results: int) -> None:
         except SystemExit:
             pass
         finally:
-            threading._shutdown()  # type: ignore[attr-defined]
+            sys.modules["threading"]._shutdown()
             atexit._run_exitfuncs()
             sys.stdout.flush()
         return "null"
@@ -182,9 +180,9 @@ def main_program(task: dict[str, Any], results: int) -> None:
 class ScorerVerbs:
     """A user's file as a module of this worker; each evaluation is a call of a function of it, in a fork."""
 
-    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
-        """Execute the file. Whatever it raises goes to the parent."""
-        self._config, self._channels = config, channels
+    def __init__(self, config: dict[str, Any], channels: Channels, scratch: str) -> None:
+        """Execute the file. Whatever it raises goes to the parent. scratch: of each evaluation"""
+        self._channels = channels
         path, environment = config["path"], config["environment"]
         os.environ.clear()
         os.environ.update({**home(config["scratch"]), **environment, "PYTHONDONTWRITEBYTECODE": "1"})
@@ -196,6 +194,8 @@ class ScorerVerbs:
             raise ImportError(f"{path} is not a Python file")
         self._module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self._module)
+        if scratch != config["scratch"]:
+            os.environ.update({name: place for name, place in home(scratch).items() if name not in environment})
         self.fork: Callable[[], int] = os.fork
 
     def open_streams(self, task: dict[str, Any]) -> None:
@@ -204,10 +204,8 @@ class ScorerVerbs:
         if not task["calls_host"]:
             os.close(self._channels.feed)
 
-    def run(self, task: dict[str, Any], feed: Feed, scratch: str) -> None:
+    def run(self, task: dict[str, Any], feed: Feed) -> None:
         """In the evaluation, confined: call the function."""
-        if self._config["mode"] != "bwrap":  # where scratch has the same name for all
-            os.environ.update({k: v for k, v in home(scratch).items() if k not in self._config["environment"]})
         if task["calls_host"] and "problems.apart" in sys.modules:
             sys.modules["problems.apart"].__dict__["host_call"] = host_caller(
                 self._channels.results, feed, task["limits"]["output"]
@@ -217,7 +215,7 @@ class ScorerVerbs:
             function: Any = self._module
             for part in task["function"].split("."):
                 function = getattr(function, part)
-            value = function(*decode(task["arguments"]))
+            value = function(*unpack(task["arguments"]))
             try:
                 return encode(value, task["limits"]["output"])
             except (Unplain, TooLarge) as error:

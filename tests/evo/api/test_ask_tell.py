@@ -137,19 +137,14 @@ def test_a_stored_search_is_stopped_and_resumed():
     assert evo.load_run("mine").summary["groups"] == 10
 
 
-def test_a_search_is_described_as_one_of_a_program(capsys):
-    with evo.Search(Near(), name="mine", iterations=2) as search:
-        search.tell(search.ask(2), ["2", "3"])
-    code, out, _ = command(capsys, "show", "mine")
-    assert code == 0 and "--lag" not in out
-    assert "its answers come from a Python program, so the seed does not reproduce this run" in out
-
-
-def test_a_search_that_goes_away_is_closed():
+def test_a_search_of_a_program_is_described_so_and_closed_when_it_goes_away(capsys):
     search = evo.Search(Near(), name="gone")
     search.tell(search.ask(), ["2"])
     del search
     assert evo.load_run("gone").outcome == "interrupted"
+    code, out, _ = command(capsys, "show", "gone")
+    assert code == 0 and "--lag" not in out
+    assert "its answers come from a Python program, so the seed does not reproduce this run" in out
 
 
 def test_what_answers_win():
@@ -161,7 +156,7 @@ def test_what_answers_win():
     assert broken.fitness is None and broken.scores[0].error == "no number" and not broken.improved
 
 
-def test_scores_may_be_the_callers():
+def test_scores_may_be_the_callers_and_arrays():
     search = evo.Search(Near())
     prompts = search.ask(2)
     named, whole = search.tell(prompts, ["a", "b"], [{"close": 1, "short": 3}, Score((1.0, 1.0), 7.0)])
@@ -170,15 +165,11 @@ def test_scores_may_be_the_callers():
     with pytest.raises(ValueError, match="close, short: give a mapping"):
         search.tell([prompt], ["c"], [1.0])
     assert search.tell([prompt], ["c"], [{"close": 0, "short": 0, "fitness": -1}])[0].fitness == -1
-
-
-def test_scores_may_be_arrays():
     search = evo.Search(score=lambda text: float(text), seed_answer="1")
-    first, second, third, fourth = search.ask(4)
+    first, *others = search.ask(3)
     (both,) = search.tell([first], [["2", "3"]], scores=[np.array([1.5, 2.5])])
     assert [score.fitness for score in both.scores] == [1.5, 2.5]
-    assert search.tell([second], ["4"], scores=[np.array(7.5)])[0].fitness == 7.5
-    one, two = search.tell([third, fourth], ["5", "6"], scores=np.array([8.5, 9.5]))
+    one, two = search.tell(others, ["5", "6"], scores=np.array([8.5, 9.5]))
     assert (one.fitness, two.fitness) == (8.5, 9.5)
     with pytest.raises(ValueError, match="a score is '12'; it must be a finite number"):
         search.tell(search.ask(), ["7"], scores=["12"])
@@ -227,20 +218,19 @@ def test_a_reply_of_a_model_is_read_as_its_prompt_asks():
 def test_mistakes_of_the_caller_store_nothing():
     search = evo.Search(Near())
     first, second = search.ask(2)
-    with pytest.raises(ValueError, match="2 prompts and answers to 1"):
-        search.tell([first, second], ["1.2"])
-    with pytest.raises(ValueError, match="scores for"):
-        search.tell([first], [["1.2", "1.3"]], [[1.0]])
+
+    def refused(told, said, prompts=(first,), scores=None, by=search):
+        with pytest.raises(ValueError, match=said):
+            by.tell(list(prompts), told, scores)
+
+    refused(["1.2"], "2 prompts and answers to 1", (first, second))
+    refused([["1.2", "1.3"]], "scores for", scores=[[1.0]])
     for number in (10**400, float("nan"), "1"):
-        with pytest.raises(ValueError, match="it must be a finite number"):
-            search.tell([first], ["1.2"], [{"close": number, "short": 1}])
-    with pytest.raises(ValueError, match="has an answer already"):
-        search.tell([first, first], ["1.2", "1.3"])
+        refused(["1.2"], "it must be a finite number", scores=[{"close": number, "short": 1}])
+    refused(["1.2", "1.3"], "has an answer already", (first, first))
     search.tell([first], ["1.2"])
-    with pytest.raises(ValueError, match="has an answer already"):
-        search.tell([first], ["1.3"])
-    with pytest.raises(ValueError, match="not of this search"):
-        evo.Search(Near()).tell([second], ["1.4"])
+    refused(["1.3"], "has an answer already")
+    refused(["1.4"], "not of this search", (second,), by=evo.Search(Near()))
     assert list(search.frame().answer) == ["1", "1.2"]
     search.close()
     search.close()
@@ -290,7 +280,7 @@ def test_prompts_are_open_until_their_answers_are_stored(own_folder):
         assert list(search.frame().answer) == ["1", "2", "3"]
 
 
-def test_the_constructor_fails_before_anything_is_stored(own_folder):
+def test_the_constructor_fails_before_anything_is_stored_and_runs_of_policies_are_told_apart(own_folder):
     for given, wrong, words in (
         ([Near()], {"iterations": 0}, "iterations"),
         ([Near()], {"name": "-"}, "name"),
@@ -304,12 +294,8 @@ def test_the_constructor_fails_before_anything_is_stored(own_folder):
     evo.Search(Near(), name="taken").close()
     with pytest.raises(RunExists):
         evo.Search(Near(), name="taken")
-
-
-def test_runs_with_a_policy_and_without_are_told_apart():
-    evo.Search(Near(), name="mine").close()
-    with pytest.raises(ValueError, match=r"evo.Search.resume\('mine'\)"):
-        evo.resume("mine", problems=Near(), progress=False)
+    with pytest.raises(ValueError, match=r"evo.Search.resume\('taken'\)"):
+        evo.resume("taken", problems=Near(), progress=False)
     evo.run(Near(), policy="scripted:mutate", iterations=2, name="theirs", progress=False)
     with pytest.raises(ValueError, match=r"evo.resume\('theirs'\)"):
         evo.Search.resume("theirs", problems=Near())

@@ -1,6 +1,9 @@
 """evo.compare, evo.train, evo.evaluate and the loaders, on a few mazes."""
 
+import builtins
+
 import pytest
+from support.rows import yaml_rows
 
 import evo
 from islands.errors import UnknownRun
@@ -9,10 +12,6 @@ pytestmark = pytest.mark.long
 
 MAZES = {"limit": 2, "iterations": 3, "seeds": 1, "answers": 3, "progress": False}
 ARMS = {"random": "scripted:random-route", "mutate": {"policy": "scripted:mutate", "fresh": 0.5}}
-
-
-def compare(**settings):
-    return evo.compare("maze:hard", **{"arms": ARMS, **MAZES, **settings})
 
 
 def test_a_comparison_has_a_verdict_and_frames_and_is_read_again_resumed_and_reported():
@@ -68,44 +67,15 @@ def test_a_policy_is_trained_resumed_and_evaluated(one_thread):
     assert rival.against[0].startswith("against own.json: trained") and rival.record["against"]["policy"] == "trained"
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: evo.compare("maze:hard", arms=None), ValueError, "a comparison needs arms"),
-        (lambda: evo.compare("maze:hard", arms=["scripted:echo"]), TypeError, "arms maps names to policies"),
-        (lambda: compare(arms={"a": {"policy": "scripted:echo", "tempature": 1}}), ValueError, "key arms.a.tempature"),
-        (lambda: compare(policy="scripted:echo"), ValueError, "policy belongs to an arm"),
-        (lambda: compare(seed=-1), ValueError, "seed = -1"),
-        (lambda: compare(agains="a"), ValueError, "did you mean against"),
-        (lambda: compare(baselines=["hil"]), ValueError, "no baseline hil"),
-        (lambda: evo.Search("maze:hard", policy="x"), ValueError, "evo.Search takes no policy"),
-        (lambda: evo.train("vpo", "maze:train"), ValueError, "output=DIR"),
-        (lambda: evo.train("vop", "maze:train", output="x"), ValueError, "method = 'vop'"),
-        (lambda: evo.train(None, "maze:train", output="x"), ValueError, "which method"),
-        (lambda: evo.train("vpo", "maze:train", output="x", stps=3), ValueError, "did you mean steps"),
-        (lambda: evo.train(resume="nowhere"), ValueError, "holds no training run"),
-        (lambda: evo.evaluate("maze:test", answers_total=0), ValueError, "answers_total = 0"),
-        (lambda: evo.evaluate("maze:test", temprature=0.5), ValueError, "did you mean temperature"),
-        (lambda: evo.evaluate("maze:test", output="no/where.json"), ValueError, "there is no directory"),
-        (lambda: evo.load_policy("nosuch:x"), ValueError, "not an address"),
-        (lambda: evo.load_policy("scripted:echo", bach=3), TypeError, "unexpected keyword argument 'bach'"),
-        (lambda: evo.resume("mine", seed=3), ValueError, "a resume keeps seed; it may change policy, iterations"),
-        (lambda: evo.load_problems("maze:test/9999999"), ValueError, "maze:test"),
-    ],
-)
-def test_arguments_are_checked(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
-
-
-def test_policies_and_problems_are_loaded_as_objects(digits):
-    assert evo.load_policy("scripted:echo", temperature=0.5).temperature == 0.5
-    found = evo.load_problems(["maze:test/3", digits("mine")])
-    assert [problem.name for problem in found] == ["maze:test/3", "mine"]
+@pytest.mark.parametrize(("function", "given", "settings", "error", "message"), yaml_rows(__file__, "bad arguments"))
+def test_arguments_are_checked(function, given, settings, error, message):
+    usual = {"arms": ARMS, **MAZES} if function == "compare" else {}
+    with pytest.raises(getattr(builtins, error), match=message):
+        getattr(evo, function)(*given, **usual | settings)
 
 
 def test_an_evaluation_leaves_out_a_problem_whose_scorer_fails(digits):
+    problems = [digits("good"), digits("bad", fault_on=lambda answer: True)]
     with pytest.warns(evo.ScorerWarning, match="bad is left out: bad: no score"):
-        found = evo.evaluate([digits("good"), digits("bad", fault_on=lambda answer: True)], policy="scripted:mutate",
-                             answers=1, answers_total=2, progress=False)  # fmt: skip
+        found = evo.evaluate(problems, policy="scripted:mutate", answers=1, answers_total=2, progress=False)
     assert list(found.frame().problem) == ["good"]

@@ -1,17 +1,22 @@
 """evo.run, evo.resume and evo.load_run: results, frames, scorers of the caller's, faults, checks of the arguments."""
 
 import asyncio
+import builtins
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
 from support.command_line import evo as command
+from support.rows import yaml_rows
 
 import evo
 from islands.errors import RunExists, UnknownRun
+from problems.registry import resolve
 
 
-def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
+def test_a_closure_is_searched_and_its_result_has_best_and_frame_and_the_command_line_sees_it(quick, capsys):
     result = quick()
     assert (result.name, result.outcome, result.db) == ("quick", "done", "sqlite:///evo.db")
     best = result.best_answer
@@ -27,14 +32,8 @@ def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
     assert str(frame.created.dt.tz) == "UTC" and (frame.created.dt.year > 2020).all()
     assert repr(best).startswith(f"Answer(score:vowels, {best.text!r}, fitness {best.fitness:.6g}, vowels ")
     assert repr(result).startswith("RunResult(done: run quick, best ")
-
-
-def test_the_command_line_sees_it(quick, capsys):
-    first = quick("a")
-    code, out, _ = command(capsys, "best", "a", "--json")
-    assert code == 0 and json.loads(out)[0]["answer"] == first.best_answer.text
-    code, out, _ = command(capsys, "runs", "--json")
-    stored = json.loads(out)[0]["command"]
+    assert json.loads(command(capsys, "best", "quick", "--json")[1])[0]["answer"] == best.text
+    stored = json.loads(command(capsys, "runs", "--json")[1])[0]["command"]
     assert stored.startswith("evo.run(score=vowels, ") and "policy='scripted:mutate', iterations=4" in stored
 
 
@@ -61,7 +60,7 @@ def test_problems_may_be_objects(digits):
     with pytest.raises(ValueError, match="eight"):
         evo.resume("object", iterations=3, progress=False)
     assert evo.resume("object", problems=problem, iterations=3, progress=False).summary["groups"] == 3
-    mazes = evo.load_problems("maze:test", limit=2)
+    mazes = resolve("maze:test", limit=2)
     assert list(evo.run(mazes, policy="scripted:random-route", iterations=1, progress=False).problems) == [
         "maze:test/0", "maze:test/1",
     ]  # fmt: skip
@@ -104,48 +103,27 @@ def test_the_scorer_s_own_fault_is_raised_with_its_line(quick):
     assert evo.load_run("later").outcome == "done"
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"iteratons": 3}, ValueError, "unknown key iteratons; did you mean iterations"),
-        ({"max_answer": 3}, ValueError, "did you mean max_answers"),
-        ({"zzz": 3}, ValueError, "unknown key zzz; known: "),
-        ({"direction": {"score": "min"}}, ValueError, "unknown key direction; did you mean directions?"),
-        ({"targets": 3}, ValueError, "unknown key targets; did you mean target?"),
-        ({"iterations": 0}, ValueError, "iterations = 0: Input should be greater than or equal to 1"),
-        ({"population": {"islnds": 2}}, ValueError, "unknown key population.islnds"),
-        ({"statement": "x"}, ValueError, "give score="),
-        ({"score": len, "statement": "x"}, ValueError, "not both"),
-        ({"score": len}, ValueError, "needs statement= .* seed_answer="),
-        ({"score": len, "seed_answer": 1}, ValueError, "the options: seed_answer = 1: "),
-        ({"name": 3}, TypeError, "name is text, .* not 3"),
-        ({"policy": "nosuch:x"}, ValueError, "not an address"),
-        ({"config": "nowhere.yaml"}, ValueError, "No such file"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "error", "message"), yaml_rows(__file__, "bad arguments"))
 def test_arguments_are_checked(settings, error, message):
-    with pytest.raises(error, match=message) as raised:
-        evo.run("maze:test/0", progress=False, **settings)
+    scored = {"score": len} if "score" in settings else {}
+    with pytest.raises(getattr(builtins, error), match=message) as raised:
+        evo.run("maze:test/0", progress=False, **settings | scored)
     assert "\n" not in str(raised.value)
 
 
 def test_what_is_no_problem_is_told(quick):
-    with pytest.raises(ValueError, match="no problem named"):
-        evo.run(policy="scripted:echo", progress=False)
-    with pytest.raises(TypeError, match="this is neither: 3"):
-        evo.run(3)
-    with pytest.raises(TypeError, match="is given as score=len"):
-        evo.run(len)
-    with pytest.raises(TypeError, match="name is text, as in result.name, not RunResult"):
-        evo.resume(quick("done"))
-    for call in (lambda: evo.load_run(None), lambda: evo.load_policy(None), lambda: evo.load_problems(None)):
-        with pytest.raises(TypeError, match="not None$"):
+    done = quick("taken")
+    for call, error, said in (
+        (lambda: evo.run(policy="scripted:echo", progress=False), ValueError, "no problem named"),
+        (lambda: evo.run(3), TypeError, "this is neither: 3"),
+        (lambda: evo.run(len), TypeError, "is given as score=len"),
+        (lambda: evo.resume(done), TypeError, "name is text, as in result.name, not RunResult"),
+        (lambda: evo.load_run(None), TypeError, "not None$"),
+        (lambda: evo.run("maze:tst", progress=False), ValueError, "there is no set maze:"),
+        (lambda: quick("taken"), RunExists, ""),
+    ):
+        with pytest.raises(error, match=said):
             call()
-    with pytest.raises(ValueError, match="there is no set maze:"):
-        evo.run("maze:tst", progress=False)
-    quick("taken")
-    with pytest.raises(RunExists):
-        quick("taken")
 
 
 def test_every_flag_of_the_command_line_is_an_argument():
@@ -175,15 +153,14 @@ def test_progress_is_one_line_at_a_time_where_there_is_no_terminal(quick, capsys
     assert out == "" and lines[-1].startswith("told: 100%") and "mean best 0." in lines[-1] and len(lines) <= 4
 
 
-def test_the_package_loads_nothing_before_it_is_used():
-    import subprocess
-    import sys
-
+def test_the_package_loads_nothing_before_it_is_used_and_its_functions_have_an_example():
     heavy = "import sys, evo; evo.__dir__(); print([m for m in ('torch', 'sqlalchemy', 'pandas', 'click', 'rich') "
     told = subprocess.run([sys.executable, "-c", heavy + "if m in sys.modules])"], capture_output=True, text=True)
     assert told.stdout.strip() == "[]", told.stderr
-    assert {"run", "compare", "train", "evaluate", "resume", "load_policy", "load_problems"} <= set(dir(evo))
     assert all(not name.startswith("_") or name == "__version__" for name in dir(evo)), "no module, no private name"
+    for name in ("run", "resume", "compare", "train", "evaluate", "load_run"):
+        text = getattr(evo, name).__doc__
+        assert name in dir(evo) and "Raises:" in text and "Example:" in text, name
     for name in ("BadInput", "DatabaseUnavailable", "PolicyUnavailable", "RunExists", "SearchFailed", "UnknownRun"):
         assert issubclass(getattr(evo, name), Exception)
     with pytest.raises(AttributeError):
@@ -199,18 +176,10 @@ def test_a_model_without_a_task_is_a_warning(vowels):
 
 
 def test_without_pandas_a_frame_says_what_to_install(quick, monkeypatch):
-    import sys
-
     result = quick("bare")
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
         result.frame()
-
-
-def test_public_names_have_docstrings_with_an_example():
-    for name in ("run", "resume", "compare", "train", "evaluate", "load_policy", "load_problems", "load_run"):
-        text = getattr(evo, name).__doc__
-        assert "Raises:" in text and "Example:" in text, name
 
 
 def test_a_file_chooses_the_sandbox_of_a_compared_function(vowels, own_folder, monkeypatch):

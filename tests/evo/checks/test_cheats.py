@@ -1,9 +1,9 @@
 """Cheats on scorers that fall for them and on those that do not. All of them run in the sandbox, or not at all."""
 
 import pytest
+from support.rows import yaml_rows
 
-from evo.checks.cheats import check_cheats
-from evo.checks.soundness import ranked
+from evo.checks.soundness import check_cheats, ranked
 from evo.checks.subject import Subject, faulty, note, ok
 from problems import resolve
 
@@ -41,33 +41,27 @@ APART = (
 EXACT = "sum(type(v := names['f'](n)) is int and v == w for n, w in enumerate(WANTED)) / 9"
 
 
+NO_FAULT = {
+    **dict.fromkeys(("nan", "raises", "cut", "empties", "equals", "elements", "claim", "leaves early"), "ok"),
+    "process": "note",
+}
+"""The level of each check."""
+
+
 def found_in(problem):
     return {finding.check: finding for finding in check_cheats(Subject(problem, mutants=16))}
 
 
-def scorer_file(folder, close, seed=SEED, text=SHARED):
-    (folder / "scorer.py").write_text(text.format(seed=seed, close=close))
+def scorer_of(folder, text):
+    (folder / "scorer.py").write_text(text)
     return resolve(str(folder / "scorer.py"))[0]
 
 
-@pytest.mark.parametrize(
-    ("check", "close"),
-    [
-        ("nan", "1 - sum(abs(names['f'](n) - w) > 1e-6 for n, w in enumerate(WANTED)) / 9"),
-        ("equals", "sum(names['f'](n) == w for n, w in enumerate(WANTED)) / 9"),
-        ("nan", "1 / (1 + functools.reduce(max, (abs(names['f'](n) - w) for n, w in enumerate(WANTED)), 0.0))"),
-        ("nan", "1 - any(abs(v - 9) > 1e-6 for v in names['h'](3.0))"),
-        ("nan", "1 - (abs(names['S']().pop() - 4.5) > 1e-9)"),
-        ("elements", "type(r := names['g']([3, 1, 2])) is list and r == [1, 2, 3]"),
-        ("elements", "type(r := names['squares'](5)) is list and len(r) == 5 and r[1:] == [1, 4, 9, 16]"),
-        ("elements", "type(r := names['g']('aab')) is dict and len(r) == 2 and r['a'] == 2 and r['b'] == 1"),
-        ("raises", "1 / (1 + error(names['f']))"),
-        ("cut", "all(x == y for x, y in zip(names['h'](5.0), [2.5, 7.5], strict=False))"),
-        ("empties", "sorted(r := names['g'](LIST)) == sorted(LIST) and all(x <= y for x, y in zip(r, r[1:]))"),
-        ("claim", "names['total']()['length']"),
-        ("claim", "len(names['pair']()[0]) + names['pair']()[1]"),
-    ],
-)
+def scorer_file(folder, close, seed=SEED, text=SHARED):
+    return scorer_of(folder, text.format(seed=seed, close=close))
+
+
+@pytest.mark.parametrize(("check", "close"), yaml_rows(__file__, "values_that_pass_for_every_other_are_found"))
 def test_values_that_pass_for_every_other_are_found(tmp_path, check, close):
     found = found_in(scorer_file(tmp_path, f"float({close})", FUNCTIONS, f"import functools\n{ERROR}{SHARED}"))
     assert found[check].level == "finding" and found["process"].level == "note", found
@@ -88,10 +82,7 @@ def test_numbers_of_a_text_that_pass_for_a_result_are_found(tmp_path, check, sco
 
 def test_an_ordinary_scorer_has_no_fault(tmp_path):
     found = found_in(scorer_file(tmp_path, EXACT))
-    assert {name: finding.level for name, finding in found.items()} == {
-        **dict.fromkeys(("nan", "raises", "cut", "empties", "equals", "elements", "claim", "leaves early"), "ok"),
-        "process": "note",
-    }
+    assert {name: finding.level for name, finding in found.items()} == NO_FAULT
     assert "evo.call" in found["process"].details[0]
 
 
@@ -151,16 +142,8 @@ def score(answer):
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_text_scorer_that_executes_a_program_is_attacked_with_python(tmp_path, declared):
     """README's first scorer. A rank times 1000, 10^6 and 10^9 is the same order: equal values are no growth."""
-    text = RANK.format(run="exec")
-    found = found_in(
-        scorer_file(
-            tmp_path, "", text=("answer_format = 'python'\n" * declared + text).replace("{", "{{").replace("}", "}}")
-        )
-    )
-    assert {name: one.level for name, one in found.items()} == {
-        **dict.fromkeys(("nan", "raises", "cut", "empties", "equals", "elements", "claim", "leaves early"), "ok"),
-        "process": "note",
-    }
+    found = found_in(scorer_of(tmp_path, "answer_format = 'python'\n" * declared + RANK.format(run="exec")))
+    assert {name: one.level for name, one in found.items()} == NO_FAULT
 
 
 CLAIM = """
@@ -183,8 +166,7 @@ def score(answer):
 def test_a_number_that_is_believed_is_a_fault_and_no_declared_direction_is_advised(
     tmp_path, directions, value, advised
 ):
-    text = CLAIM.format(directions=directions, value=value).replace("{", "{{").replace("}", "}}")
-    claim = found_in(scorer_file(tmp_path, "", text=text))["claim"]
+    claim = found_in(scorer_of(tmp_path, CLAIM.format(directions=directions, value=value)))["claim"]
     assert claim.level == "finding" and "a number that grows is believed" in claim.summary
     assert ("`directions`" in claim.details[0]) == advised
 
@@ -192,15 +174,14 @@ def test_a_number_that_is_believed_is_a_fault_and_no_declared_direction_is_advis
 def test_growth_within_what_a_search_reaches_is_no_claim(tmp_path):
     """1 - 1/x grows for ever and stays below 1, which a search of x nearly reaches too."""
     value = 'round(1 - 1 / (1 + abs(space["f"](1))), 9)'
-    text = CLAIM.format(directions="", value=value).replace("{", "{{").replace("}", "}}")
-    subject = Subject(scorer_file(tmp_path, "", text=text), mutants=16)
+    subject = Subject(scorer_of(tmp_path, CLAIM.format(directions="", value=value)), mutants=16)
     for reached, level in ((1.0, "ok"), (0.6, "finding")):
         subject.__dict__["reached"] = reached
         assert {one.check: one.level for one in check_cheats(subject)}["claim"] == level
 
 
 def test_a_short_search_reaches_further_than_mutants(tmp_path):
-    text = CLAIM.format(directions="", value='-abs(space["f"](1) - 30)').replace("{", "{{").replace("}", "}}")
-    subject = Subject(scorer_file(tmp_path, "", text=text), mutants=16)
+    text = CLAIM.format(directions="", value='-abs(space["f"](1) - 30)')
+    subject = Subject(scorer_of(tmp_path, text), mutants=16)
     assert subject.reached >= max(one.fitness for one in subject.mutants if one.valid)
     assert subject.reached > subject.honest.fitness == -29

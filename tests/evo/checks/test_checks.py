@@ -89,14 +89,14 @@ def test_a_scorer_that_fails_on_a_few_answers_is_no_fault_since_a_search_scores_
 
 
 def test_scores_below_zero():
-    found = dict((f.check, f) for f in check_values_of(scored(Vectors("x", "y"), (-1.0, 2.0), (3.0, 1.0))))
-    assert found["negative"].level == "finding" and found["negative"].details == ("x: down to -1",)
-    assert levels(check_values_of(scored(Vectors("x", "y"), (1.0, 2.0), (3.0, 1.0))))["negative"] == "ok"
+    def negative(*rows):
+        subject = scored(Vectors("x", "y"), *rows)
+        subject.ask_all = lambda answers: []
+        return {finding.check: finding for finding in check_values(subject)}["negative"]
 
-
-def check_values_of(subject):
-    subject.ask_all = lambda answers: []
-    return check_values(subject)
+    found = negative((-1.0, 2.0), (3.0, 1.0))
+    assert found.level == "finding" and found.details == ("x: down to -1",)
+    assert negative((1.0, 2.0), (3.0, 1.0)).level == "ok"
 
 
 def test_a_problem_that_breaks_the_contract_of_a_problem(subject_of):
@@ -111,17 +111,17 @@ def test_a_problem_that_breaks_the_contract_of_a_problem(subject_of):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "level", "told"),
     [
-        ("import os\ndef score(answer):\n    return {'x': 1 + os.urandom(1)[0]}\n", "several scores"),
-        ("def score(answer):\n    return {'x': 1.0 + hash('evo') % 1000}\n", "with another hash seed"),
+        ("import os\ndef score(answer):\n    return {'x': 1 + os.urandom(1)[0]}\n", "finding", "several scores"),
+        ("def score(answer):\n    return {'x': 1.0 + hash('evo') % 1000}\n", "finding", "with another hash seed"),
+        (GRADED, "ok", "4 answers 10 times"),
     ],
-    ids=["random", "hash"],
+    ids=["random", "hash", "graded"],
 )
-def test_a_scorer_that_is_not_deterministic(subject_of, body, told):
-    subject = subject_of(body)
-    finding = check_determinism(subject, "auto")
-    assert finding.level == "finding" and told in finding.summary
+def test_whether_a_scorer_is_deterministic(subject_of, body, level, told):
+    finding = check_determinism(subject_of(body), "auto")
+    assert finding.level == level and told in finding.summary, finding.summary
 
 
 def test_a_scorer_that_remembers_earlier_answers(monkeypatch):
@@ -137,27 +137,19 @@ def test_a_scorer_that_remembers_earlier_answers(monkeypatch):
     assert finding.level == "finding" and "something is left over" in finding.summary
 
 
-@pytest.mark.long
-def test_a_scorer_that_is_deterministic(subject_of):
-    subject = subject_of(GRADED)
-    finding = check_determinism(subject, "auto")
-    assert finding.level == "ok" and finding.summary.startswith("4 answers 10 times"), finding.summary
-
-
 @pytest.mark.parametrize(("seconds", "timeout", "level"), [(1.0, 1.5, "finding"), (1.0, 10.0, "ok"), (1.0, None, "ok")])
 def test_a_time_out_that_does_not_fit(seconds, timeout, level):
     subject = scored(Vectors("x", timeout=timeout), (1.0,), seconds=seconds)
     assert check_cost(subject).level == level
 
 
-def objective_levels(problem, rows):
-    subject = scored(problem, *rows)
-    return levels(check_objectives(subject))
-
-
 SPREAD = np.random.default_rng(0).uniform(0.1, 1.0, (20, 3))
 FLAT = np.column_stack([SPREAD[:, :2], np.full(20, 0.5)])
 SAME = np.column_stack([SPREAD[:, 0], 2 * SPREAD[:, 0], 5 * SPREAD[:, 0] + 1])
+
+
+def objective_findings(problem, rows):
+    return {finding.check: finding for finding in check_objectives(scored(problem, *rows))}
 
 
 @pytest.mark.parametrize(
@@ -173,16 +165,15 @@ SAME = np.column_stack([SPREAD[:, 0], 2 * SPREAD[:, 0], 5 * SPREAD[:, 0] + 1])
     ],
 )
 def test_what_values_and_names_of_objectives_say(names, rows, check, level):
-    assert objective_levels(Vectors(*names, directions={}), rows)[check] == level
+    assert objective_findings(Vectors(*names, directions={}), rows)[check].level == level
 
 
 def test_objectives_that_are_one_and_the_same():
-    subject = scored(Vectors("x", "y", "z"), *SAME)
-    (finding,) = [f for f in check_objectives(subject) if f.check == "collinear"]
+    finding = objective_findings(Vectors("x", "y", "z"), SAME)["collinear"]
     assert finding.level == "finding" and "nothing to win" in finding.summary
     assert finding.details[1] == "x   1.00   1.00   1.00"
-    told = objective_levels(Vectors("x", "loss", directions={"loss": "min"}), SPREAD[:, :2])
-    assert told["direction"] == "ok"
+    declared = Vectors("x", "loss", directions={"loss": "min"})
+    assert objective_findings(declared, SPREAD[:, :2])["direction"].level == "ok"
 
 
 def test_answers_that_do_nothing_and_score_high(subject_of):

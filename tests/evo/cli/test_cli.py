@@ -11,7 +11,8 @@ from support.command_line import evo
 from evo.cli import invoke
 from evo.cli.demo import describe_outcome
 from evo.cli.show import _free_name
-from islands.names import format_db_option, hide_password
+from islands.names import format_db_option
+from problems.redaction import redact
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
 
@@ -50,88 +51,37 @@ def test_files_of_answers_have_names_of_their_own():
 
 def test_a_password_is_neither_printed_nor_stored():
     command = "evo run maze:test --db postgresql+psycopg://me:s3cret@host:5432/evo --name a"
-    assert hide_password(command) == command.replace("s3cret", "***")
+    assert redact(command) == command.replace("s3cret", "***")
     for plain in ("sqlite:///evo.db", "postgresql+psycopg://me@host/evo", "evo run a --policy openai:m@http://h:1/v1"):
-        assert hide_password(plain) == plain
+        assert redact(plain) == plain
     assert format_db_option("sqlite:///my runs/evo.db") == " --db 'sqlite:///my runs/evo.db'"
 
 
-def test_a_dead_policy_is_a_failure_of_ours_with_its_reason(here, capsys):
-    code, out, err = evo(
-        capsys, "run", "maze:test", "--policy", "scripted:broken", "--limit", "1", "--name", "dead", "--plain"
-    )
-    assert code == 1
-    assert err.strip().startswith("evo: the policy scripted:broken cannot answer")
-    assert json.loads(evo(capsys, "runs", "--json")[1])[0]["status"] == "failed"
+def test_a_faulty_scorer_stops_its_problem_and_is_said_where_it_is_looked_at(here, capsys):
+    (here / "faulty.py").write_text("seed_answer = 'ab'\ndef score(answer):\n    return {'length': float('nan')}\n")
+    both = ("faulty.py", "maze:test/0", "--policy", "scripted:mutate", "--iterations", "8", "--plain")
+    code, out, err = evo(capsys, "run", *both)
+    assert code == 1 and "faulty.py" in err and "nan" in err and "8/8" in out, "the other problem went on"
+    (here / "faulty.py").write_text("def score(answer):\n    raise RuntimeError('broken scorer')\n")
+    code, _, err = evo(capsys, "problems", "faulty.py")
+    assert code == 1 and "broken scorer" in err and err.count("\n") == 1
 
 
-def test_a_faulty_scorer_stops_its_problem_and_the_exit_code_says_so(here, capsys):
-    (here / "faulty.py").write_text(
-        "statement = 'x'\nseed_answer = 'ab'\nobjectives = ('length',)\n"
-        "def score(answer):\n    return {'length': float('nan')}\n"
-    )
-    code, out, err = evo(
-        capsys, "run", "faulty.py", "maze:test/0", "--policy", "scripted:mutate", "--iterations", "8", "--plain"
-    )
-    assert code == 1
-    assert "faulty.py" in err
-    assert "nan" in err
-    assert "8/8" in out, "the other problem went on"
-
-
-def started(here, *extra):
-    arguments = ["run", "maze:test", "--limit", "4", "--iterations", "100000", "--name", "long", "--plain"]
-    process = begin(*arguments, "--policy", "scripted:random-route?latency=0.05", *extra, cwd=here)
-    wait_for_groups(process, 0, here / "evo.db")
-    return process
+def test_targets_are_numbers_that_people_read(capsys):
+    for number, target in ((1, "0.75"), (19, "0.8333")):
+        assert f"target {target}\n" in evo(capsys, "problems", f"maze:hard/{number}")[1]
 
 
 def test_two_interrupts_stop_at_once_with_everything_committed(here, capsys):
-    process = started(here)
+    arguments = ["run", "maze:test", "--limit", "4", "--iterations", "100000", "--name", "long", "--plain"]
+    process = begin(*arguments, "--policy", "scripted:random-route?latency=0.05", cwd=here)
+    wait_for_groups(process, 0, here / "evo.db")
     process.send_signal(signal.SIGINT)
     time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "Traceback" not in out + err
+    assert process.returncode == 130 and "Traceback" not in out + err, err
     assert json.loads(evo(capsys, "runs", "--json")[1])[0]["groups"] > 0
-
-
-PALINDROMES = """
-isolated = False
-statement = "Write a long palindrome in lower-case letters."
-seed_answer = "abba"
-
-def score(answer):
-    word = answer.strip()
-    if not word.isalpha():
-        return {"error": "letters only"}
-    return {"palindrome": float(word == word[::-1]), "length": min(len(word), 30) / 30}
-"""
-
-
-def test_a_search_of_ones_own_problem_gets_somewhere_without_a_model(here, capsys):
-    """No policy is named, no network and no model are there: answers get better, and what searched is said."""
-    (here / "mine.py").write_text(PALINDROMES)
-    with pytest.warns(UserWarning, match="using scripted:mutate"):
-        assert invoke(["run", "mine.py", "--iterations", "40", "--plain", "--name", "mine", "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    (problem,) = summary["problems"]
-    assert summary["policy"] == "scripted:mutate" and problem["best"] > 0.7  # the seed has 0.57
-
-
-def test_a_scorer_at_fault_is_said_where_its_problem_is_looked_at(here, capsys):
-    (here / "faulty.py").write_text("def score(answer):\n    raise RuntimeError('broken scorer')\n")
-    assert invoke(["problems", "faulty.py"]) == 1
-    told = capsys.readouterr().err
-    assert "broken scorer" in told and told.count("\n") == 1
-
-
-def test_targets_are_numbers_that_people_read(here, capsys):
-    assert invoke(["problems", "maze:hard/1"]) == 0
-    assert "target 0.75\n" in capsys.readouterr().out
-    assert invoke(["problems", "maze:hard/19"]) == 0
-    assert "target 0.8333\n" in capsys.readouterr().out
 
 
 def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):

@@ -22,30 +22,28 @@ evo.cli.main([])
 SAID = ["from the command", "from a thread that goes on", "registered by it"]
 
 
-@pytest.mark.parametrize(
-    ("ending", "code"),
-    [("return 130", 130), ("raise RuntimeError('a bug')", 1), ("raise SystemExit(1)", 1)],
-)
-def test_everything_due_is_done_and_the_code_is_the_commands(ending, code):
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(ending=ending)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": ""},
-    )
+WATCHER = """
+import os
+class Watcher:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart\\n")
+watcher = Watcher()
+"""
+"""It says so when it is dropped, by what a process has to its very end."""
+
+
+def ended(script):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": ""}
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize(("ending", "code"), [("return 130", 130), ("raise RuntimeError('a bug')", 1)])
+def test_everything_due_is_done_and_no_module_is_taken_apart(ending, code):
+    """Which is what takes the time: an object that would say so when it is dropped says nothing."""
+    done = ended(WATCHER + SCRIPT.format(ending=ending))
     assert (done.returncode, done.stdout.splitlines()) == (code, SAID)
     assert ("Traceback" in done.stderr and "a bug" in done.stderr) == ("bug" in ending)
 
 
-def test_modules_are_not_taken_apart():
-    """Which is what takes the time: an object that would say so when it is dropped says nothing."""
-    script = SCRIPT.format(ending="return 0") + "\n"
-    watcher = "class Watcher:\n    def __del__(self):\n        print('taken apart')\nwatcher = Watcher()\n"
-    for text, told in ((watcher + script, SAID), (watcher, ["taken apart"])):
-        done = subprocess.run(
-            [sys.executable, "-c", text],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert done.stdout.splitlines() == told
+def test_an_object_of_a_module_that_is_taken_apart_says_so():
+    assert ended(WATCHER).stdout.splitlines() == ["taken apart"]

@@ -29,6 +29,7 @@ def here(here, monkeypatch):
     (here / "broken" / "half.py").write_text("def score(answer\n")
     (here / "run.yaml").write_text("iteratoins: 5\n")
     (here / "inner.yaml").write_text("population: {island: 2}\n")
+    (here / "old.yaml").write_text("max_tokens: 400\n")
     (here / "lr.yaml").write_text("train: {lr: 0.1}\n")
     return here
 

@@ -3,31 +3,26 @@ What they say is worked out here from the exported rewards."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import random
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.command_line import output, refused
-from support.island_samples import answer, group, put, small_config
+from support.stored_searches import store_vectors
 
 import evo
+from evo.cli import invoke
 from evo.errors import BadInput
-from islands.comparisons import PlannedRun, plan, run_name
-from islands.population.population import Population
 from islands.store import Store
 from problems.fingerprint import fingerprint_of
-from problems.identity import identity
 from problems.maze.board import rewards_of
 from problems.maze.optimum import fewest_steps
-from problems.maze.planner import draw_route
+from problems.objectives import Objective
 from problems.registry import resolve
-from problems.types import ScoredAnswer
 
-MAZES, ITERATIONS = 5, 12
 NAMES = ("completion", "gold", "diamond", "safety")
 ASKED = ("gold=3,diamond=1", "diamond=1", "completion=1,gold=0.5,safety=2.5")
 SCORER = """
@@ -45,47 +40,25 @@ def held_out(answer):
 """
 
 
-def store_mazes(store: Store) -> None:
-    """A planner's routes through maze:test/0-4, three an iteration."""
-    config = {"problems": ["maze:test/0-4"], "policy": "scripted:x", "iterations": ITERATIONS, "rollouts": 1}
-    run = store.create_run("mazes", {**config, "answers": 3}, command="evo run maze:test/0-4", seed=0, commit="0" * 12)
-    problems, rng = resolve("maze:test/0-4"), random.Random(7)
-    populations = []
-    for index, problem in enumerate(problems):
-        record = store.add_problem(run.id, index, problem.name, problem.name, NAMES, problem.target, "route")
-        with store.begin() as tx:
-            store.set_metrics(record.id, problem, None, tx)
-        populations.append(Population(store, record, small_config(islands=1)))
-    solved = set[int]()
-    for iteration in range(ITERATIONS):
-        for place, (problem, population) in enumerate(zip(problems, populations, strict=True)):
-            routes = [draw_route(problem.maze, rng) for _ in range(3)]
-            scored = [ScoredAnswer(one, identity(one, "route"), problem.score(one)) for one in routes]
-            one = group(population.problem, iteration * MAZES + place, scored)
-            put(store, population, replace(one, iteration=iteration))
-            if place not in solved and population.best[1] >= problem.target:
-                solved.add(place)
-                store.set_problem_status(population.problem.id, "solved", solved_sequence=one.sequence)
-    for place in set(range(MAZES)) - solved:
-        store.set_problem_status(populations[place].problem.id, "done")
-    store.finish_run(run.id, "done", summary={"seconds": 1.0})
+def store_comparison(address):
+    """Of eight problems, arm `left` has the answer (1, 0) and arm `right` (0, 1); their mean is the same."""
+    objectives = (Objective("left"), Objective("right"))
+    arms = {"left": [None, (1.0, 0.0)], "right": [None, (0.0, 1.0)]}
+    store_vectors(address, "both", objectives, arms, problems=8)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A database with a run of mazes, one of a scorer of two costs, and a comparison."""
     folder = tmp_path_factory.mktemp("weights")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(folder)
+    with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patched:
         patched.delenv("EVO_DB", raising=False)
         Path("costs.py").write_text(SCORER)
-        with Store.open("sqlite:///evo.db") as store:
-            store_mazes(store)
-            store_comparison(store)
-        search = ["costs.py", "--policy", "scripted:mutate", "--answers", "1", "--iterations", "25", "--seed", "3"]
-        from evo.cli import invoke
-
-        assert invoke(["run", *search, "--name", "costs", "--plain"]) == 0
+        store_comparison("sqlite:///evo.db")
+        mazes = ["maze:test/0-4", "--policy", "scripted:random-route", "--answers", "3", "--iterations", "12"]
+        costs = ["costs.py", "--policy", "scripted:mutate", "--answers", "1", "--iterations", "25", "--seed", "3"]
+        for name, search in (("mazes", mazes), ("costs", costs)):
+            assert invoke(["run", *search, "--name", name, "--plain"]) == 0
         assert invoke(["export", "mazes", "-o", "mazes.jsonl", "--no-tokens"]) == 0
         yield folder
 
@@ -94,21 +67,6 @@ def folder(tmp_path_factory):
 def within(folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("EVO_DB", raising=False)
-
-
-def store_comparison(store: Store) -> None:
-    """Of eight problems, arm `left` has the answer (1, 0) and arm `right` (0, 1); their mean is the same."""
-    config = {"problems": ["p"], "iterations": 1, "rollouts": 1, "answers": 1, "seed": 0}
-    arms = {"left": (1.0, 0.0), "right": (0.0, 1.0)}
-    runs = [PlannedRun(arm, 0, {**config, "policy": f"scripted:{arm}"}) for arm in arms]
-    plan(store, "both", runs, command="evo compare", commit="0" * 12)
-    for arm, rewards in arms.items():
-        run = store.run(run_name("both", arm, 0))
-        for index in range(8):
-            record = store.add_problem(run.id, index, f"p{index}.py", f"p{index}.py", ("left", "right"), None, "text")
-            population = Population(store, record, small_config(islands=1))
-            put(store, population, replace(group(record, index, [answer(arm, 0.5, rewards)]), iteration=0))
-        store.finish_run(run.id, "done", summary={"seconds": 1.0})
 
 
 def numbers(weights: str) -> list[float]:
@@ -192,7 +150,7 @@ def test_its_own_weights_show_what_is_shown_without_them(capsys):
         pages = []
         for more in ([], ["--weights", weights]):
             output(capsys, "report", name, "-o", "page.html", *more)
-            said = r" under [a-z0-9., ]+(?=<| ·)| --weights \S+|; fitness: [^<]+"
+            said = r" under [a-z0-9., ]+(?=<| ·)| --weights [^\s<]+|; fitness: [^<]+"
             lines = re.sub(said, "", Path("page.html").read_text()).splitlines()
             pages.append([line for line in lines if "eights" not in line])
         assert pages[1] == pages[0]
@@ -242,13 +200,10 @@ def test_python_reads_runs_so_too(capsys):
 @pytest.mark.filterwarnings("error:Pydantic")
 def test_a_verification_in_python_takes_whole_numbers_and_no_spread(capsys):
     found = evo.verify("costs", weights={"rush": 1}, tune=False, sample=True, max_answers=3, progress=False)
-    assert found.fitness.name == "rush" and list(found.runs.values()) == [f"costs-sampled-{digest('rush=1')}"]
+    assert found.fitness.name == "rush"
+    assert list(found.runs.values()) == [f"costs-sampled-{fingerprint_of('rush=1')[:6]}"]
     with pytest.raises(BadInput, match="weights spread names no best answer"):
         evo.verify("costs", weights="spread", progress=False)
-
-
-def digest(weights):
-    return fingerprint_of(weights)[:6]
 
 
 @pytest.mark.parametrize(

@@ -49,31 +49,25 @@ def test_a_value_has_its_direction_and_the_seed_s():
     assert write_values(metrics, [54.8, 2.0, None]) == "max_wait 54.8 ↓ seed 63.4, gain 2, failed - ↓"
 
 
-def test_one_value_to_be_lowered_is_the_fitness_and_so_is_its_target(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "loss.py").write_text(LOSS)
+def test_one_value_to_be_lowered_is_the_fitness_and_so_is_its_target(here, capsys):
+    (here / "loss.py").write_text(LOSS)
     run = evo.run("loss.py", policy="scripted:mutate", iterations=60, until_solved=True, name="low", progress=False)
     best = run.best_answer
     assert best.solved and best.fitness == best.values["loss"] == float(best.text) ** 2 - 4 <= best.target == -3.9
-    assert (best.seed, best.directions) == (
-        {"loss": 5.0},
-        {"loss": "min"},
-    ) and run.frame().fitness.min() == best.fitness
+    assert (best.seed, best.directions) == ({"loss": 5.0}, {"loss": "min"})
+    assert run.frame().fitness.min() == best.fitness
     (row,) = json.loads(command(capsys, "best", "low", "--json")[1])
     assert (row["fitness"], row["values"], row["target"]) == (best.fitness, {"loss": best.fitness}, -3.9)
     for verb in ("best", "show"):
         assert f"loss {write_number(best.fitness, [5.0])} ↓ seed 5" in command(capsys, verb, "low")[1]
-    assert (
-        "(loss: lower is better); the winner reaches -3.9"
-        in command(capsys, "verify", "low", "--no-sample", "--no-tune")[1]
-    )
+    verified = command(capsys, "verify", "low", "--no-sample", "--no-tune")[1]
+    assert "(loss: lower is better); the winner reaches -3.9" in verified
     with evo.Search("loss.py", db="sqlite:///asked.db") as search:
         assert "# Answer to improve\nloss 5 ↓\n" in search.ask(1)[0].text
 
 
-def test_a_resume_keeps_the_scales_that_a_noisy_seed_gave(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "noisy.py").write_text(NOISY)
+def test_a_resume_keeps_the_scales_that_a_noisy_seed_gave(here, capsys):
+    (here / "noisy.py").write_text(NOISY)
     given = ("noisy.py", "--policy", "scripted:mutate", "--answers", "1", "--name", "n", "--plain")
     assert command(capsys, "run", *given, "--iterations", "3")[0] == 0
     assert command(capsys, "resume", "n", "--iterations", "6", "--plain")[0] == 0
@@ -84,6 +78,5 @@ def test_a_resume_keeps_the_scales_that_a_noisy_seed_gave(tmp_path, monkeypatch,
     assert problem.objectives == ("wait", "cost") and wait.scale == wait.seed != 9 and cost.scale == 3
     assert len(found) > 4
     for row in found:
-        assert row["reward.wait"] == wait.reward(row["value.wait"]) and row["reward.cost"] == cost.reward(
-            row["value.cost"]
-        )
+        assert row["reward.wait"] == wait.reward(row["value.wait"])
+        assert row["reward.cost"] == cost.reward(row["value.cost"])

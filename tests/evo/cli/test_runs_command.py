@@ -12,6 +12,7 @@ from evo.ui.pages import RunPages
 from islands.store import Store
 
 DB = "sqlite:///evo.db"
+LONG = "a-run-whose-name-is-rather-long"
 FEW = ["maze:test", "--limit", "2", "--iterations", "3", "--plain"]
 
 
@@ -21,7 +22,7 @@ def made(tmp_path_factory):
     arms = ["--arm", "a=scripted:random-route", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1"]
     given = [*FEW, "--db", f"sqlite:///{file}"]
     assert invoke(["compare", *given, *arms, "--name", "cmp", "--processes", "1"]) == 0
-    assert invoke(["run", *given, "--policy", "scripted:mutate", "--name", "a-run-whose-name-is-rather-long"]) == 0
+    assert invoke(["run", *given, "--policy", "scripted:mutate", "--name", LONG]) == 0
     return file
 
 
@@ -36,18 +37,22 @@ def test_names_are_whole_at_80_columns_and_piped(compared, capsys, monkeypatch):
         reason = "because of a reason that takes more characters than a narrow terminal has room for in one line of it"
         store.finish_run(store.run("cmp/a/s0").id, "failed", reason)
     lines = evo(capsys, "runs")[1].splitlines()
-    assert [line.split()[0] for line in lines[1:3]] == ["a-run-whose-name-is-rather-long", "cmp"]
+    assert [line.split()[0] for line in lines[1:3]] == [LONG, "cmp"]
     assert "maze:test (2)" in lines[2] and "2 arms: a, b" in lines[2] and "1 done, 1 failed" in lines[2]
     assert f"cmp/a/s0 failed: {reason}" in lines
-    assert "…" not in "".join(lines) + evo(capsys, "show", "a-run-whose-name-is-rather-long")[1]
+    assert "…" not in "".join(lines) + evo(capsys, "show", LONG)[1]
 
 
-def test_a_comparison_is_shown_by_its_name(compared, capsys):
+def test_a_comparison_is_shown_by_its_name_and_exported_run_by_run(compared, here, capsys):
     code, out, _ = evo(capsys, "show", "cmp")
     assert code == 0 and "cmp: 2 arms, 2 problems, 1 seed" in out and "evo show cmp/a/s0" in out
     assert " tokens in 0:0" in evo(capsys, "show", "cmp/a/s0")[1].splitlines()[2]
     shown = json.loads(evo(capsys, "show", "cmp", "--json")[1])
     assert [run["name"] for run in shown["runs"]] == ["cmp/a/s0", "cmp/b/s0"] and "arms" in shown
+    assert evo(capsys, "export", "cmp", "-o", "cmp.jsonl")[0] == 0
+    rows = [json.loads(line) for line in (here / "cmp.jsonl").read_text().splitlines()]
+    assert [row["run"] for row in rows] == ["cmp/a/s0"] * 6 + ["cmp/b/s0"] * 6
+    assert len({row["id"] for row in rows}) == 12
 
 
 def test_the_best_of_a_comparison_is_that_of_all_its_runs(compared, capsys):
@@ -59,26 +64,18 @@ def test_the_best_of_a_comparison_is_that_of_all_its_runs(compared, capsys):
     assert "by cmp/" in evo(capsys, "best", "cmp")[1]
 
 
-def test_a_comparison_is_exported_run_by_run(compared, here, capsys):
-    assert evo(capsys, "export", "cmp", "-o", "cmp.jsonl")[0] == 0
-    rows = [json.loads(line) for line in (here / "cmp.jsonl").read_text().splitlines()]
-    assert [row["run"] for row in rows] == ["cmp/a/s0"] * 6 + ["cmp/b/s0"] * 6 and len(
-        {row["id"] for row in rows}
-    ) == 12
-
-
 def test_runs_are_deleted_when_that_was_said(compared, capsys):
     code, _, told = evo(capsys, "runs", "delete", "cmp")
     assert code == 2 and "--yes" in told and "2 runs with 12 iterations" in told
     assert evo(capsys, "runs", "delete", "nothing", "--yes")[0] == 2
     assert len(json.loads(evo(capsys, "runs", "--json")[1])) == 3
     assert evo(capsys, "runs", "--db", DB, "delete", "cmp", "--yes")[:2] == (0, "deleted 2 runs with 12 iterations\n")
-    assert [run["name"] for run in json.loads(evo(capsys, "runs", "--json")[1])] == ["a-run-whose-name-is-rather-long"]
+    assert [run["name"] for run in json.loads(evo(capsys, "runs", "--json")[1])] == [LONG]
 
 
 def test_runs_are_renamed(compared, capsys):
     assert evo(capsys, "runs", "rename", "cmp", "other")[0] == 0
-    assert evo(capsys, "runs", "rename", "a-run-whose-name-is-rather-long", "short")[0] == 0
+    assert evo(capsys, "runs", "rename", LONG, "short")[0] == 0
     assert evo(capsys, "show", "other")[0] == evo(capsys, "resume", "short", "--iterations", "4", "--plain")[0] == 0
     for old, new, why in (
         ("other/a/s0", "x", "is a run of the comparison other"),
@@ -107,9 +104,8 @@ def test_a_search_that_trains_chooses_its_rollouts_and_says_that_nothing_was_tra
 
 
 def test_a_candidate_that_a_run_lacks_is_answered_by_those_it_has(compared, capsys):
-    run = "a-run-whose-name-is-rather-long"
-    has = json.loads(evo(capsys, "best", run, "--json")[1])[0]["candidate"]
-    code, _, said = evo(capsys, "show", run, "99999")
+    has = json.loads(evo(capsys, "best", LONG, "--json")[1])[0]["candidate"]
+    code, _, said = evo(capsys, "show", LONG, "99999")
     assert code == 2 and f"no candidate 99999; its best ones are {has}, " in said
 
 
@@ -138,24 +134,23 @@ def test_a_deleted_run_of_a_comparison_is_searched_again(compared, capsys):
 
 
 def test_runs_that_verify_another_are_not_the_users(compared, capsys):
-    long = "a-run-whose-name-is-rather-long"
-    for name in ("cmp/a/s0", long):
+    for name in ("cmp/a/s0", LONG):
         assert evo(capsys, "verify", name, "--no-tune", "--sample", "--json")[0] == 0
-    own = ["cmp/b/s0", "cmp/a/s0", long]
+    own = ["cmp/b/s0", "cmp/a/s0", LONG]
 
     def listed(*options):
         return {run["name"] for run in json.loads(evo(capsys, "runs", *options, "--json")[1])}
 
     assert listed() == set(own)
-    assert listed("--all") == {*own, "cmp/a/s0-sampled", f"{long}-sampled"}
+    assert listed("--all") == {*own, "cmp/a/s0-sampled", f"{LONG}-sampled"}
     table = evo(capsys, "runs")[1]
     assert "sampled" not in table and "sampled" in evo(capsys, "runs", "--all")[1]
     page = RunPages(DB).page().body.decode()
-    assert long in page and "sampled" not in page
-    assert evo(capsys, "watch", "--once")[2] == f"watching {long}\n"
-    assert "did you mean a-run" in refused(capsys, "show", "a-run-whose-name-is-rather-lon")
+    assert LONG in page and "sampled" not in page
+    assert evo(capsys, "watch", "--once")[2] == f"watching {LONG}\n"
+    assert "did you mean a-run" in refused(capsys, "show", LONG[:-1])
     # what is made for a run goes with it
-    assert evo(capsys, "runs", "rename", long, "short")[0] == evo(capsys, "runs", "rename", "cmp", "other")[0] == 0
+    assert evo(capsys, "runs", "rename", LONG, "short")[0] == evo(capsys, "runs", "rename", "cmp", "other")[0] == 0
     assert listed("--all") == {"other/a/s0", "other/b/s0", "short", "short-sampled", "other/a/s0-sampled"}
     before = answers()
     assert evo(capsys, "verify", "short", "--no-tune", "--sample", "--json")[0] == 0

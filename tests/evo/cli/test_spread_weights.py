@@ -77,22 +77,18 @@ def test_a_run_shows_its_worth_and_its_set(here: Path, capsys: Capture) -> None:
     assert ended["preferences"] == shown["preferences"]
 
 
-def stored(here: Path, **searches: list[dict[str, list[float | None]]]) -> Progress:
+def stored(
+    here: Path, failed: tuple[str, int, str] | None = None, **searches: list[dict[str, list[float | None]]]
+) -> Progress:
     """E_w[best] of these stored searches of problems of one objective, (P, S, K + 1) an arm."""
-    store_comparison(f"sqlite:///{here}/evo.db", "c", searches, objective="score", **OPTIONS)
+    store_comparison(f"sqlite:///{here}/evo.db", "c", searches, objective="score", failed=failed)
     return Progress.open(Store.open(f"sqlite:///{here}/evo.db", read_only=True), "c", spread=True)
 
 
-OPTIONS: dict[str, object] = {}
-
-
-def test_of_one_objective_it_is_the_best_and_failed_problems_count_nowhere(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(OPTIONS, "failed", ("b", 1, "broken"))
+def test_of_one_objective_it_is_the_best_and_failed_problems_count_nowhere(here: Path) -> None:
     first = {"p": [0.2, 0.5, 0.4, 0.8], "broken": [0.1, 0.1, 0.1, 0.1], "q": [None, None, 0.3, 0.1]}
     second = {"p": [0.2, 0.1, 0.3, 0.4], "broken": [0.1, 0.1, 0.1, 0.1], "q": [None, 0.6, 0.1, 0.1]}
-    progress = stored(here, a=[first, second], b=[second, second])
+    progress = stored(here, ("b", 1, "broken"), a=[first, second], b=[second, second])
     a, b = progress.preferences["a"], progress.preferences["b"]
     np.testing.assert_allclose(a.worth[0], [[0.25, 0.625, 0.625, 1.0], [0.25, 0.25, 0.375, 0.5]])
     np.testing.assert_allclose(a.worth[1], [[0.0, 0.0, 0.5, 0.5], [0.0, 1.0, 1.0, 1.0]])

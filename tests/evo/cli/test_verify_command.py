@@ -1,13 +1,17 @@
 """`evo verify`: seed and winner again, beside a tuned seed and plain samples."""
 
 import json
+import re
+from html import unescape
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.rows import yaml_rows
 
 from evo.cli import invoke
 from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, MeasuredAnswers, Verification, measure_gain
+from evo.ui.pages import RunPages
 from islands.store import Store
 
 SCORER = """
@@ -53,6 +57,39 @@ def test_the_rivals_are_runs_and_nothing_runs_or_is_scored_twice(searched, capsy
         kept = next(iter(runs["x"].summary["verified"].values()))["scores"]
     assert set(runs) == {"x", "x-tuned", "x-sampled"} and {len(rows) for rows in kept.values()} == {10}
     assert verified(capsys) == found
+
+
+def test_every_view_has_held_out_scores_and_the_sentence_until_the_search_goes_on(searched, capsys):
+    def told(*arguments):
+        capsys.readouterr()
+        assert invoke([*arguments]) == 0
+        return capsys.readouterr().out
+
+    def page():
+        told("report", "x", "-o", "x.html")
+        return unescape(Path("x.html").read_text())
+
+    searched("0", HELD_OUT)
+    line = re.search("# (held out: fitness .*)", told("best", "x"))[1]
+    shown = json.loads(told("show", "x", "--json"))
+    assert shown["verification"] is None is shown["problems"][0]["verified"]
+    assert line in page() and "evo verify x" in page() and line not in told("show", "x")
+    found = verified(capsys, "--no-tune", "--no-sample")
+    best = shown["problems"][0]["candidate"]
+    shown = json.loads(told("show", "x", "--json"))
+    measured = {**found["measured"][str(best)], "held_out": True}
+    assert measured["values"] == {"score": pytest.approx(found["answers"][WINNER]["score"]["mean"])}
+    assert shown["verification"] == {key: value for key, value in found.items() if key != "schema"}
+    assert (
+        shown["problems"][0]["verified"] == json.loads(told("show", "x", str(best), "--json"))["verified"] == measured
+    )
+    pages = RunPages("sqlite:///evo.db")
+    views = [told("show", "x"), page(), unescape(pages.page("x").body.decode())]
+    assert all(text in view for view in views for text in (line, *found["sentences"]))
+    assert line in told("show", "x", str(best)) and line in unescape(pages.candidate("x", best).body.decode())
+    assert "evo verify x" not in page()
+    assert invoke(["resume", "x", "--iterations", "31", "--plain"]) == 0
+    assert json.loads(told("show", "x", "--json"))["verification"] is None
 
 
 def test_what_cannot_be_verified_and_what_has_changed(searched, capsys):
@@ -120,19 +157,7 @@ def test_a_gain_on_each_of_six_cases_is_told_as_such(lower):
         assert measure_gain(both[0][:, None], both[1][:, None], lower).difference.shown == (count == needed)
 
 
-@pytest.mark.parametrize(
-    ("winner", "seed", "says"),
-    [
-        ([3, 3, 3], [3, 3, 3], "is as good as the seed on all 3 held-out cases;"),
-        ([0, 0, -3], [1, 1, -2], "is better than the seed on 0 of 3 held-out cases and worse on 3, worse by 1"),
-        ([2, 2, 2, 1], [1, 1, 1, 2], "better than the seed on 3 of 4 held-out cases and worse on 1, by 0.5 ["),
-        ([2, 1, 1, 1], [1, 1, 1, 1], "on 1 of 4 held-out cases, by 0.25 on average; 4 cases allow no interval;"),
-        ([-1], [-3], "is better than the seed by 2 on held-out cases;"),
-        ([0], [-1], "is better than the seed by 1 on held-out cases;"),
-        ([-3], [-1], "is worse than the seed by 2 on held-out cases;"),
-        ([0], [0], "is as good as the seed on held-out cases;"),
-    ],
-)
+@pytest.mark.parametrize(("winner", "seed", "says"), yaml_rows(__file__, "each_result_has_a_sentence_that_is_true"))
 def test_each_result_has_a_sentence_that_is_true(winner, seed, says):
     for lower in (False, True):
         sign = -1 if lower else 1

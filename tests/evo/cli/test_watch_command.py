@@ -20,22 +20,19 @@ def db(small):
     return small
 
 
-def finish(db, status="done"):
+def finish(db, status="done", name="run"):
+    summary = {"answers": 32, "seconds": 4.0, "errors": {"format": 2}}
     with Store.open(db) as store:
-        store.finish_run(store.run("run").id, status, summary={"answers": 32, "seconds": 4.0, "errors": {"format": 2}})
+        store.finish_run(store.run(name).id, status, summary=summary if name == "run" else None)
 
 
-def test_one_picture(db, capsys):
+def test_one_picture_and_without_a_terminal_a_line(db, capsys):
     finish(db)
     assert invoke(["watch", "run", "--db", db, "--once"]) == 0
     shown = capsys.readouterr().out
     assert "the run has ended" in shown and "60/60 iterations" in shown and "solve rate" in shown
     assert "\x1b" not in shown and max(map(len, shown.splitlines())) <= 100 and shown.splitlines()[-1].strip()
-
-
-def test_plain_lines_end_with_the_run(db, capsys):
-    finish(db)
-    assert invoke(["watch", "run", "--db", db]) == 0  # no terminal
+    assert invoke(["watch", "run", "--db", db]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert "1 done" in line and "60/60 iterations" in line and "failed (not eight digits " in line
 
@@ -85,8 +82,7 @@ def test_bad_input_is_one_line(db, capsys, arguments, said):
 def test_a_run_that_has_not_begun_is_waited_for(db, capsys, monkeypatch):
     def begin(_seconds):
         add_runs(db, "later")
-        with Store.open(db) as store:
-            store.finish_run(store.run("later").id, "failed")
+        finish(db, "failed", "later")
 
     monkeypatch.setattr(command.time, "sleep", begin)
     assert invoke(["watch", "later", "--db", db, "--plain"]) == 0
@@ -98,23 +94,14 @@ def snapshot_of(summary=None, name="x", **values):
     return Snapshot(name, (ArmSnapshot("a", (run_record(summary=summary),), **values),), (), None, remaining=61.0)
 
 
-def test_plain_lines_are_harmless():
+def test_a_plain_line_is_harmless_and_tells_what_waits_and_what_was_spent():
     line = format_line(snapshot_of(name="x\x1b[2J", groups=1, planned=2), 0.0)
     assert line.isprintable() and "  50%  about 1:10 left  1/2 iterations  1 running" in line
-
-
-def test_a_plain_line_tells_what_waits_for_the_oldest_group():
-    line = format_line(snapshot_of({"in_flight": 140, "sampled_ahead": 37}, planned=350), 0.0)
-    assert "37 of 140 iterations in flight sampled" in line
-
-
-def test_the_cost_so_far_is_live():
-    def snapshot(cost):
-        return snapshot_of(groups=1, planned=9, totals=Totals(cost=cost))
-
-    assert "cost 0.0123" in format_line(snapshot(0.01234), 0.0)
-    assert "cost 0.01234" in head(snapshot(0.01234), 120, 0.0, DARK).plain
-    assert "cost" not in format_line(snapshot(0.0), 0.0) and "cost" not in head(snapshot(0.0), 120, 0.0, DARK).plain
+    waiting = format_line(snapshot_of({"in_flight": 140, "sampled_ahead": 37}, planned=350), 0.0)
+    assert "37 of 140 iterations in flight sampled" in waiting
+    paid, free = (snapshot_of(groups=1, planned=9, totals=Totals(cost=cost)) for cost in (0.01234, 0.0))
+    assert "cost 0.0123" in format_line(paid, 0.0) and "cost 0.01234" in head(paid, 120, 0.0, DARK).plain
+    assert "cost" not in format_line(free, 0.0) and "cost" not in head(free, 120, 0.0, DARK).plain
 
 
 def add_runs(db, *names, comparison=None):
@@ -124,29 +111,22 @@ def add_runs(db, *names, comparison=None):
             store.create_run(name, config, command="", seed=0, commit="", comparison=comparison, arm=name)
 
 
-def test_without_a_name_it_takes_the_newest_that_runs_else_the_newest(db, capsys):
-    def choose_run(db):
+def test_without_a_name_it_takes_the_newest_that_runs_else_the_newest(db, capsys, tmp_path):
+    def chosen(db):
         with Store.open(db, read_only=True) as store:
-            return command.choose_run(store)
+            return command.choose_run(store), capsys.readouterr().err
 
     finish(db)
-    assert choose_run(db) == "run"
-    assert capsys.readouterr().err == "watching run\n"
+    assert chosen(db) == ("run", "watching run\n")
     add_runs(db, "both/a/s0", "both/b/s0", comparison="both")
     add_runs(db, "later")
-    with Store.open(db) as store:
-        store.finish_run(store.run("later").id, "failed")
-    assert choose_run(db) == "both"
-    assert "running" in capsys.readouterr().err
-    with Store.open(db) as store:
-        for run in store.runs(comparison="both"):
-            store.finish_run(run.id, "done")
-    assert choose_run(db) == "later"
-    assert invoke(["watch", "--db", db, "--once"]) == 0
-    assert "later" in capsys.readouterr().out
-
-
-def test_without_a_name_and_without_runs_it_says_what_to_type(tmp_path, capsys):
-    address = f"sqlite:///{tmp_path}/evo.db"
-    Store.open(address).close()
-    assert "evo run maze:test" in refused(capsys, "watch", "--db", address)
+    finish(db, "failed", "later")
+    name, said = chosen(db)
+    assert name == "both" and "running" in said
+    for name in ("both/a/s0", "both/b/s0"):
+        finish(db, name=name)
+    assert chosen(db)[0] == "later"
+    assert invoke(["watch", "--db", db, "--once"]) == 0 and "later" in capsys.readouterr().out
+    empty = f"sqlite:///{tmp_path}/empty.db"
+    Store.open(empty).close()
+    assert "evo run maze:test" in refused(capsys, "watch", "--db", empty)

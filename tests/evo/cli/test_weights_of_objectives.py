@@ -4,12 +4,13 @@ import json
 
 import pytest
 from support.command_line import evo as command
+from support.rows import yaml_rows
 
 import evo
 from evo.config.run import EvaluateConfig, RunConfig
 from evo.config.train import TrainRun, plan_training
 from evo.errors import BadInput
-from evo.evaluation.record import read_evaluation
+from evo.evaluation.evaluate import read_evaluation
 from evo.pipelines.file import read_pipeline
 from evo.search.resources import Resources, problems_at
 from evo.training.directory import TrainingDirectory
@@ -31,10 +32,8 @@ SHORT = ("--policy", "scripted:mutate", "--iterations", "8")
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.py").write_text(OWN)
-    return tmp_path
+def own(here):
+    (here / "own.py").write_text(OWN)
 
 
 def test_a_search_under_weights_its_views_and_its_resume(own, capsys):
@@ -101,8 +100,7 @@ def test_settings_take_a_mapping_a_text_or_spread():
             RunConfig(weights=wrong)
 
 
-def test_a_comparison_under_weights(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_comparison_under_weights(here, capsys):
     arms = ("--arm", "one=scripted:random-route", "--arm", "other=scripted:mutate", "--baseline", "none")
     more = ("--weights", "gold=3,diamond=1", "--iterations", "2", "--seeds", "1", "--processes", "1", "--name", "two")
     code, out, _ = command(capsys, "compare", "maze:test/0", *arms, *more)
@@ -114,12 +112,11 @@ def test_a_comparison_under_weights(tmp_path, monkeypatch, capsys):
     ] * 2
 
 
-def test_an_evaluation_under_weights_and_its_rivals(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_an_evaluation_under_weights_and_its_rivals(here, capsys):
     asked = ("maze:test/0", "--policy", "scripted:random-route", "--answers-total", "6")
     code, out, _ = command(capsys, "evaluate", *asked, "--weights", "gold=1", "-o", "gold.json")
     assert code == 0 and "fitness: gold 1\n" in out
-    record = json.loads((tmp_path / "gold.json").read_text())
+    record = json.loads((here / "gold.json").read_text())
     assert record["weights"] == {"gold": 1.0}
     (problem,) = problems_at(["maze:test/0"], 1, {"gold": 1})
     assert record["per_problem"][0]["target"] == problem.target
@@ -128,18 +125,7 @@ def test_an_evaluation_under_weights_and_its_rivals(tmp_path, monkeypatch, capsy
         read_evaluation("gold.json", [problem], 6, {"gold": 3.0, "safety": 1.0})
 
 
-@pytest.mark.parametrize(
-    ("method", "more", "says"),
-    [
-        ("vpo", {}, "vpo learns from all objectives, not from one user's weights; grpo, max_at_k"),
-        ("random_weighting", {}, "random_weighting learns from all objectives"),
-        ("gdpo", {}, "gdpo learns from all objectives"),
-        ("grpo", {"weights": "spread"}, "weights spread is for a search"),
-        ("grpo", {"from_traces": ["a"], "problems": []}, "stored traces are already sampled: weights cannot be set"),
-        ("grpo", {"parents_from": "archive:a"}, "the archives of a were judged by other weights"),
-        ("grpo", {"weights": 64}, "weights = 64: expected numbers by objective"),
-    ],
-)
+@pytest.mark.parametrize(("method", "more", "says"), yaml_rows(__file__, "methods_and_sources_that_no_weights_fit"))
 def test_methods_and_sources_that_no_weights_fit(method, more, says):
     with pytest.raises(BadInput) as raised:
         plan_training(None, {"weights": "gold=1", "problems": ["maze:train"], **more}, method, [])

@@ -55,8 +55,8 @@ def rows_of_one_machine(folder: Path, settings: RunConfig) -> list[tuple]:
     return stored_answers(db, "run")
 
 
-async def search_on(cluster: Nodes, db: str, name: str, options: str = "") -> Ended:
-    runner = open_runner(f"{cluster.address}{options}", db)
+async def search_on(cluster: Nodes, db: str, name: str) -> Ended:
+    runner = open_runner(cluster.address, db)
     try:
         await runner.prepare([])
         await runner.search(db, [[name]])
@@ -95,20 +95,6 @@ def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
     ended = asyncio.run(search(open_runner(cluster.address, postgres_address), postgres_address))
     assert [one.outcome for one in ended] == ["done"] * 4
     assert_same_run(stored_answers(postgres_address), stored_answers(here))
-
-
-def test_answers_are_scored_by_processes_on_the_nodes(cluster, postgres_address, tmp_path):
-    """The scorer's process is on some node; its scores, and what its faults mean, are those of scoring on the spot."""
-    example = Path(__file__).parents[3] / "examples" / "scorers" / "short_primes.py"
-    scorer = tmp_path / "short_primes.py"
-    scorer.write_text(f'{example.read_text()}\nresources = {{"cpus": 0.5}}\n')
-    settings = RunConfig.model_validate(
-        {"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 6, "rollouts": 2, "answers": 1}
-    )
-    plan_run(settings, postgres_address)
-    ended = asyncio.run(search_on(cluster, postgres_address, "run", "?cpus=0.5&scorers=2"))
-    assert ended.outcome == "done"
-    assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
 
 
 def test_nodes_killed_at_random_moments_cost_nothing_committed(cluster, postgres_address, tmp_path):

@@ -7,51 +7,19 @@ import socket
 import sys
 
 import pytest
-from support.waiting_run import plan_run
 
 from evo.cluster import open_runner
-from evo.config.cluster import ClusterOptions, parse_cluster
-from evo.config.run import RunConfig
+from evo.config.compare import parse_cluster
 from evo.errors import BadInput
 
 
 def test_an_address_and_its_options():
-    place = parse_cluster("head:6379?cpus=2&gpus=0.5&resources=fpga:1,disk:2.5&scorers=3")
+    place = parse_cluster("head:6379?cpus=2&gpus=0.5&resources=fpga:1,disk:2.5")
     assert place.where == "head:6379" and str(place) == "head:6379"
     options = place.options
-    assert (options.cpus, options.gpus, options.scorers) == (2, 0.5, 3)
+    assert (options.cpus, options.gpus) == (2, 0.5)
     assert options.resources == {"fpga": 1.0, "disk": 2.5}
     assert parse_cluster("local").options.cpus == 1
-
-
-def test_scoring_processes_take_what_the_scorers_say_unless_the_address_says_otherwise():
-    taken = {"cpus": 2.0, "gpus": 1.0, "lab": 1.0}
-    options = parse_cluster("local?scorers=2").for_scorers(taken).options
-    assert (options.scorer_cpus, options.scorer_gpus, options.scorer_resources) == (2, 1, {"lab": 1})
-    options = parse_cluster("local?scorers=2&scorer_gpus=0.5&scorer_resources=disk:1").for_scorers(taken).options
-    assert (options.scorer_cpus, options.scorer_gpus, options.scorer_resources) == (2, 0.5, {"disk": 1})
-    assert parse_cluster("local?scorers=2").for_scorers({}).options.scorer_cpus == 1
-    assert options.scorers == 2 and options.cpus == 1
-
-
-def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatch, tmp_path):
-    pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
-    from evo.cluster import runner as running
-
-    scorer = tmp_path / "scorer.py"
-    scorer.write_text(
-        "isolated = False\nresources = {'gpus': 0.5}\nobjectives = ('a',)\ndef score(answer):\n    return {'a': 1}\n"
-    )
-    db = f"sqlite:///{tmp_path}/runs.db"
-    config = RunConfig.model_validate({"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 8})
-    plan_run(config, db)
-    started: list[ClusterOptions] = []
-    monkeypatch.setattr(running, "check_room_for_tasks", lambda place: None)
-    monkeypatch.setattr(running, "start_scorer_actors", lambda options: started.append(options) or [])
-    running.ClusterRunner(parse_cluster("local?scorers=2"), db)._start_scorer_actors(["run"])
-    assert (started[0].scorers, started[0].scorer_gpus, started[0].scorer_cpus) == (2, 0.5, 1)
-    with pytest.warns(UserWarning, match=r"scoring takes gpus 0.5, but the tasks, which score, do not reserve it"):
-        running.ClusterRunner(parse_cluster("local"), db)._start_scorer_actors(["run"])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +27,7 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
     [
         ("nearby", "expected local, auto, or HOST:PORT"),
         ("auto?speed=3", "speed"),
-        ("local?scorers=-1", "scorers"),
+        ("local?cpus=-1", "cpus"),
     ],
 )
 def test_what_is_no_cluster(text, said):

@@ -1,6 +1,7 @@
 """The plan of a comparison: who is asked how much, and which runs come of it."""
 
 import pytest
+from support.rows import yaml_rows
 
 from evo.comparison.plan import planned_runs, seed_batches
 from evo.config.compare import arms_of, parse_arm, read_comparison
@@ -25,13 +26,7 @@ def test_every_arm_gives_the_same_number_of_answers_in_chains_of_its_own_length(
     runs = planned_runs(config(seeds=2))
     shapes = {run.arm: (run.config["rollouts"], run.config["answers"]) for run in runs}
     assert shapes == {"base": (1, 3), "best-of-n": (1, 3), "grpo": (3, 1), "vpo": (1, 3)}
-    assert [(run.seed, run.arm) for run in runs[:5]] == [
-        (0, "base"),
-        (0, "best-of-n"),
-        (0, "grpo"),
-        (0, "vpo"),
-        (1, "base"),
-    ]
+    assert [(run.seed, run.arm) for run in runs[:5]] == [*((0, arm) for arm in shapes), (1, "base")]
 
 
 def test_what_is_not_the_arms_own_is_the_same_for_all():
@@ -80,80 +75,36 @@ def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
 
 
 def test_what_is_named_is_what_there_is():
-    assert list(arms_of(config(baselines=["hill"]))) == ["base", "hill", "grpo", "vpo"]
-    assert list(arms_of(config(baselines=[]))) == ["base", "grpo", "vpo"]
-    both = arms_of(config(baselines=["best-of-n=vpo", "best-of-n", "hill"]))
-    assert list(both) == ["base", "best-of-n-base", "hill", "grpo", "vpo", "best-of-n-vpo"]
+    for baselines, arms in (
+        (["hill"], ["base", "hill", "grpo", "vpo"]),
+        ([], ["base", "grpo", "vpo"]),
+        (["best-of-n=vpo", "best-of-n", "hill"], ["base", "best-of-n-base", "hill", "grpo", "vpo", "best-of-n-vpo"]),
+    ):
+        assert list(arms_of(config(baselines=baselines))) == arms
 
 
-@pytest.mark.parametrize(
-    ("baselines", "said"),
-    [
-        (["climb"], "no baseline climb; there are best-of-n, hill, scs, classic"),
-        (["hill=max"], "hill of max: there is no such arm; there are base, grpo, vpo"),
-        (["scs="], "expected scs=ARM"),
-        (["classic=vpo"], "repeats no arm"),
-    ],
-)
-def test_a_wrong_baseline_is_one_line(baselines, said):
-    with pytest.raises(BadInput) as caught:
-        config(baselines=baselines)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+def test_a_wrong_baseline_is_one_line():
+    mutate, hill = {"a": {"policy": "scripted:mutate"}}, {"hill": {"policy": "embedded:base"}}
+    programs = {"problems": ("programs:easy",), "limit": 1}
+    for arms, baselines, overrides, said in (
+        (THREE, ["climb"], {}, "no baseline climb; there are best-of-n, hill, scs, classic"),
+        (THREE, ["hill=max"], {}, "hill of max: there is no such arm; there are base, grpo, vpo"),
+        (THREE, ["scs="], {}, "expected scs=ARM"),
+        (THREE, ["classic=vpo"], {}, "repeats no arm"),
+        (mutate, ["classic"], programs, "classic re-routes mazes, and programs:easy/0 is not one"),
+        (hill, ["hill"], {}, "an arm is called hill already"),
+    ):
+        with pytest.raises(BadInput) as caught:
+            planned_runs(config(arms, overrides=overrides, baselines=baselines))
+        assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_classic_searches_mazes_alone():
-    overrides = {"problems": ("programs:easy",), "limit": 1}
-    with pytest.raises(BadInput, match="classic re-routes mazes, and programs:easy/0 is not one"):
-        planned_runs(config({"a": {"policy": "scripted:mutate"}}, overrides=overrides, baselines=["classic"]))
-    with pytest.raises(BadInput, match="an arm is called hill already"):
-        config({"hill": {"policy": "embedded:base"}}, baselines=["hill"])
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "values"),
-    [
-        ("vpo=embedded:vpo", "vpo", {"policy": "embedded:vpo"}),
-        ("embedded:grpo", "grpo", {"policy": "embedded:grpo"}),
-        (
-            "openai:a/b@http://h:1?retries=3,answers=1",
-            "b",
-            {"policy": "openai:a/b@http://h:1?retries=3", "answers": "1"},
-        ),
-        ("x=openai:b@http://h:1?price=1/2", "x", {"policy": "openai:b@http://h:1?price=1/2"}),
-        ("runs/mine/", "mine", {"policy": "runs/mine/"}),
-        ("runs/mine?temperature=0.5", "mine", {"policy": "runs/mine?temperature=0.5"}),
-        ("a=X?fresh=0.1,Y?top_p=1", "a", {"policy": "X?fresh=0.1,Y?top_p=1"}),
-        (
-            "embedded:edit-solve,embedded:vpo?fresh=1,answers=3",
-            "edit-solve-vpo",
-            {"policy": "embedded:edit-solve,embedded:vpo?fresh=1", "answers": "3"},
-        ),
-        ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
-        ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),
-        (
-            "c=embedded:vpo,population.strategy=weighted,population.islands=1",
-            "c",
-            {"policy": "embedded:vpo", "population": {"strategy": "weighted", "islands": "1"}},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "values"), yaml_rows(__file__, "an_arm_as_it_is_typed"))
 def test_an_arm_as_it_is_typed(text, name, values):
     assert parse_arm(text) == (name, values)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "vpo=",
-        "=embedded:vpo",
-        "v po=embedded:vpo",
-        "a=b,speed=3",
-        "a=b,answers",
-        "a=b,policy=c",
-        "a=b,answers=3,c",
-        "a=b,,c",
-    ],
-)
+@pytest.mark.parametrize("text", yaml_rows(__file__, "an_arm_mistyped_is_one_line"))
 def test_an_arm_mistyped_is_one_line(text):
     with pytest.raises(BadInput) as caught:
         parse_arm(text)
@@ -197,23 +148,7 @@ def test_a_file_says_it_all_and_flags_override(tmp_path):
     assert read_comparison(str(file), {"seeds": 1}).seeds == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("policy: embedded:base", "policy belongs to an arm"),
-        ("rollouts: 3", "rollouts belongs to an arm"),
-        ("sedes: 3", "unknown key sedes; did you mean seeds?"),
-        ("amrs: {}", "unknown key amrs; did you mean arms?"),
-        ("arms: {a: {policy: x, answer: 1}}", "unknown key arms.a.answer; did you mean answers?"),
-        ("arms: {a: {policy: x, m: 1}}", "unknown key arms.a.m; known: answers"),
-        ("arms: {a: {}}", "arms.a.policy is missing"),
-        ("iterations: 0", "iterations = 0: Input should be greater than or equal to 1"),
-        ("seeds: none", "seeds = 'none'"),
-        ("arms: {a: {policy: x, answers: 0}}", "arms.a.answers = 0"),
-        ("arms: {'a b': x}", "is no name for an arm"),
-        ("arms: {a: x}\nbaselines: [hill=b]", "there is no such arm; there are a"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), yaml_rows(__file__, "a_wrong_file_is_one_line"))
 def test_a_wrong_file_is_one_line(tmp_path, text, said):
     file = tmp_path / "compare.yaml"
     file.write_text(text + "\n")

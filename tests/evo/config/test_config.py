@@ -1,4 +1,5 @@
 import pytest
+from support.rows import yaml_rows
 
 from evo.config.parse import parse
 from evo.config.run import RunConfig, load_config
@@ -25,21 +26,7 @@ def test_flags_override_the_file_and_reach_into_sections(tmp_path):
     assert config.problems == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("iteratons: 7\n", "iteratons"),
-        ("population:\n  ilands: 2\n", "population.ilands"),
-        ("answers: 0\n", "answers = 0"),
-        ("answers: many\n", "answers = 'many'"),
-        ("temperature: .nan\n", "temperature"),
-        ("- a\n- b\n", "expected keys and values"),
-        ("a: [1\n", "not YAML"),
-        ("population: {migrate_every: 3}\n", "known: "),
-        ("population: 3\n", "population must be a section"),
-        (None, "No such file"),
-    ],
-)
+@pytest.mark.parametrize(("text", "named"), yaml_rows(__file__, "a_wrong_file_gives_one_line_that_names_the_key"))
 def test_a_wrong_file_gives_one_line_that_names_the_key(tmp_path, text, named):
     path = tmp_path / "wrong.yaml"
     if text is not None:
@@ -59,7 +46,11 @@ def test_a_run_stores_the_defaults_of_its_population_and_keeps_them():
 
 
 def test_a_run_with_settings_of_another_version_is_refused_by_name(tmp_path):
-    config = {**to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"]), "reflect": None}
+    config = {
+        **to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"]),
+        "reflect": "always",
+        "unset": None,
+    }
     with Store.open(f"sqlite:///{tmp_path}/evo.db") as store:
         run = store.create_run("old", config, command="", seed=0, commit="")
         with pytest.raises(BadInput, match="^run old has settings of another version of evo.*: reflect$"):

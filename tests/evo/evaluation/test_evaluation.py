@@ -151,17 +151,15 @@ def test_seeds_run_one_after_another(digits, digits_policy):
     assert evaluation.per_problem["best@4"] == pytest.approx(np.mean(best, axis=0))
 
 
-@pytest.mark.parametrize(("answers", "total"), [(0, 3), (3, 0)])
-def test_senseless_requests_are_refused(digits, digits_policy, answers, total):
-    with pytest.raises(BadInput):
-        sampled(digits_policy(), [digits()], answers=answers, total=total)
-
-
-def test_no_problem_and_one_problem_twice_are_refused(digits, digits_policy):
-    with pytest.raises(BadInput, match="maze:test"):
-        sampled(digits_policy(), [])
-    with pytest.raises(BadInput, match="digits is there 2 times"):
-        sampled(digits_policy(), [digits(), digits()])
+def test_senseless_requests_are_refused(digits, digits_policy):
+    for problems, asked, said in (
+        ([digits()], {"answers": 0, "total": 3}, ""),
+        ([digits()], {"answers": 3, "total": 0}, ""),
+        ([], {}, "maze:test"),
+        ([digits(), digits()], {}, "digits is there 2 times"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            sampled(digits_policy(), problems, **asked)
 
 
 def test_calls_have_a_size_that_suits_the_policy(digits_policy):

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from evo.evaluation.evaluate import compare_with
 from evo.evaluation.metrics import Evaluation, ProblemAnswers, SampledAnswers, compare_problems, metrics_of
-from evo.evaluation.record import compare_with
 from problems.contract import ScorerFault
 
 
@@ -125,24 +125,21 @@ def test_comparison_pairs_problems_by_name():
     assert compare_problems(ours, [{**row, "best@1": None} for row in theirs]).keys() == differences.keys() - {"best@1"}
 
 
-def evaluation_of(solved, problems):
-    return Evaluation([sample(0, *(answers_of([[solved, solved]], name=f"p{i}") for i in range(problems)))])
-
-
 def test_every_verdict_has_its_numbers():
     def against(problems):
-        rival = {"policy": "theirs", "per_problem": evaluation_of(0, problems).record()["per_problem"]}
-        return compare_with("base.json", rival, evaluation_of(1, problems), "ours")
+        theirs, ours = (
+            Evaluation([sample(0, *(answers_of([[solved, solved]], name=f"p{i}") for i in range(problems)))])
+            for solved in (0, 1)
+        )
+        rival = {"policy": "theirs", "per_problem": theirs.record()["per_problem"]}
+        return compare_with("base.json", rival, ours, "ours")
 
     record = against(5)
     _, *lines = record["verdicts"]
-    assert (
-        "best@1: no difference shown (ours - theirs = +1.000 [0.000, 1.000], p = 0.06; 5 problems cannot show one)"
-        in lines
-    )
-    assert any(line.startswith("solve@1: no difference shown (ours - theirs = +1.000 [") for line in lines)
-    assert all(" = " in line for line in lines)
-    assert not any(line.startswith("mean[") for line in lines)
+    none = "no difference shown (ours - theirs = +1.000 ["
+    assert f"best@1: {none}0.000, 1.000], p = 0.06; 5 problems cannot show one)" in lines
+    assert any(line.startswith(f"solve@1: {none}") for line in lines)
+    assert all(" = " in line and not line.startswith("mean[") for line in lines)
     assert against(9)["verdicts"][1] == "best@1: ours - theirs = +1.000 [0.755, 1.000]"
     assert record["differences"]["solve@1"]["p"] == pytest.approx(1 / 16)
     assert not record["differences"]["solve@1"]["shown"]

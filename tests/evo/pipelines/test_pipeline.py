@@ -1,16 +1,21 @@
 """Pipelines as they run: in order, each stage once, whatever comes between: a failure, Ctrl-C, kill -9, changes."""
 
+import io
 import json
 import shutil
 import signal
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from support.child_processes import begin, wait_until
 from support.command_line import evo
 from support.stored_rows import committed_groups, stored_answers
 from support.training_runs import SMALL_POLICY
 
+from evo.cli.pipeline import _Board
+from evo.pipelines.file import read_pipeline
+from evo.pipelines.run import PipelineRun, Status
 from vpo.languages.contract import checkpoint_path
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
@@ -273,3 +278,37 @@ def test_no_result_stands_beside_results_of_other_inputs(here, capsys):
     # a comparison that goes on outside the pipeline is another one than the page shows
     on_runs("resume", "evo-p-c", "--iterations", "4", "--processes", "1", "--plain")
     assert page in refusal()
+
+
+@pytest.mark.long
+def test_a_training_whose_steps_grow_goes_on_unless_something_was_done_with_the_shorter_one(here, capfd):
+    def stages(steps, **others):
+        train = (
+            f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: {steps}, prompts: 1"
+        )
+        written(vpo=train + ", rollouts: 2}", **others)
+
+    reader = {"alone": EVALUATE % "${vpo}"}
+    stages(2, **reader)
+    assert evo(capfd, "pipeline", "p.yaml")[0] == 0
+    stages(3, **reader)
+    code, _, err = evo(capfd, "pipeline", "p.yaml")
+    assert code == 2 and "stage alone was done with the shorter training of stage vpo: remove evo-p/evaluations" in err
+    Path("evo-p/evaluations/alone.json").unlink()
+    code, out, err = evo(capfd, "pipeline", "p.yaml")
+    assert code == 0 and "vpo: train continues at step 2 of 2" in out, err
+    steps = [json.loads(line)["step"] for line in Path("evo-p/policies/vpo/metrics.jsonl").read_text().splitlines()]
+    assert steps == [1, 2, 3]
+    stages(2, **reader)
+    code, _, err = evo(capfd, "pipeline", "p.yaml")
+    assert code == 2 and "stage vpo has changed since it was begun (steps was 3, is 2): remove" in err
+    stages(3, **reader)
+    run = PipelineRun(read_pipeline("p.yaml"), Path("evo-p"), None)
+    run.record("vpo").state = Status.BEGUN
+    console = Console(width=90, file=io.StringIO(), force_terminal=True, color_system=None)
+    board = _Board(run, console)
+    board.show(run.pipeline.stages["vpo"])
+    console.print(board._draw())
+    first, address, second = console.file.getvalue().splitlines()[:3]
+    assert first.startswith("▸ vpo    train     at step 3 of 3") and "fitness 0." in first
+    assert address == "    evo show evo-p/policies/vpo" and second.startswith("✓ alone  evaluate  done")

@@ -56,24 +56,17 @@ def test_a_bad_file_is_one_line_and_nothing_is_written(here, capsys, row):
         assert [path.name for path in here.iterdir()] == ["p.yaml"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_bad_arguments_are_one_line(here, capsys):
+    (here / "taken").mkdir()
+    (here / "taken" / "thesis.tex").touch()
+    for arguments, said in (
         (["-o", "taken"], "-o taken: holds other files"),
         (["-o", "p.yaml"], "-o p.yaml: is a file"),
         (["--db", "sqlite:///nowhere/x.db"], "there is no directory nowhere"),
-    ],
-)
-def test_bad_arguments_are_one_line(here, capsys, arguments, said):
-    (here / "taken").mkdir()
-    (here / "taken" / "thesis.tex").touch()
-    assert said in refused(capsys, "pipeline", written(GOOD), *arguments)
+    ):
+        assert said in refused(capsys, "pipeline", written(GOOD), *arguments)
+    assert refused(capsys, "pipeline", "none.yaml") == "evo: none.yaml: No such file or directory\n"
     assert sorted(path.name for path in here.iterdir()) == ["p.yaml", "taken"]
-
-
-def test_no_file(here, capsys):
-    code, _, err = evo(capsys, "pipeline", "none.yaml")
-    assert code == 2 and err == "evo: none.yaml: No such file or directory\n"
 
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipelines"

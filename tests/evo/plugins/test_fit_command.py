@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from support.command_line import refused
+from support.rows import yaml_rows
 
 from evo.cli import invoke
 from evo.plugins.formulas import command, fit, table
@@ -141,56 +142,12 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
     assert load_fit("energy-energy")[0].sessions[-1].stopped == "callback" and "Interrupted;" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("head", "rows", "arguments", "message"),
-    [
-        ("a,b,y", ROWS, [], "name the column to explain with --target; data.csv has a, b, y"),
-        ("a,b,y", ROWS, ["-y", "Y"], "no column 'Y' for the target; did you mean y?"),
-        ("a,b,y", ROWS, ["-y", "y", "--columns", "a,q"], "no column 'q' for --columns"),
-        ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
-        ("a,b,y", ROWS, ["-y", "y", "--functions", "foo"], "there is no function 'foo'"),
-        (
-            "a,b,y",
-            ROWS,
-            ["-y", "y", "--loss", "huber(1)"],
-            "Invalid value for '--loss': 'huber(1)' is not one of 'squared', 'relative'",
-        ),
-        ("a,b,y", [[*row[:2], f"{row[2]}e200"] for row in ROWS], ["-y", "y"], "largest number of y is 6e+200; write"),
-        ("a,b,y", ROWS, ["-y", "y", "--units", "q=m"], "--units 'q=m': write header, or NAME=UNIT,..."),
-        ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
-        ("a,b,y", ROWS, ["-y", "y", "--units", "a=m/"], "--units: 'm/' is not a unit"),
-        ("a,b,y", ROWS, ["-y", "y", "--units", "a=m,b=s", "--guess", "a+b"], "--guess 'a+b' breaks the units"),
-        ("a,b,y", ROWS, ["-y", "y", "--plot", "p.doc"], "the name must end in .png, .svg, .pdf"),
-        ("a\x1b[2J,b,y", ROWS, [], "data.csv has a?[2J, b, y"),
-        ("a,b,y", ROWS[:9], ["-y", "y"], "9 rows of data; at least 10 are needed"),
-        ("a,b,y", [], ["-y", "y"], "0 rows of data"),
-        ("", [], ["-y", "y"], "is empty"),
-        ("", ROWS, ["-y", "y"], "has no header: its first line is '0.3,0,0'"),
-        ("a,a,y", ROWS, ["-y", "y"], "several columns with the name 'a'"),
-        ("a,b,y", [["1_000", 2, 3], *ROWS], ["-y", "y"], "1 of 25 rows lacks a finite number: a (line 2: '1_000'"),
-        ("a,b,y", [["TRUE", *row[1:]] for row in ROWS], ["-y", "y", "--columns", "a"], "'a' is text, such as 'TRUE'"),
-        ("y", [[row[0]] for row in ROWS], ["-y", "y"], "only one column, 'y'"),
-        (
-            "a,b,y",
-            [["u", "v", row[2]] for row in ROWS],
-            ["-y", "y"],
-            "no usable column besides the target 'y'. Left out",
-        ),
-        ("a,b,y", [[*row[:2], "x"] for row in ROWS], ["-y", "y"], "the target 'y' is text, such as 'x' in line 2"),
-        ("a,b,y", [[*row[:2], 3] for row in ROWS], ["-y", "y"], "the target 'y' is 3 in every row"),
-        ("a,b,y", [[1, 2, row[2]] for row in ROWS], ["-y", "y"], "have the same value in every row"),
-        ("a,b,y", [*ROWS, [1, 2]], ["-y", "y"], "line 26: there are 2 cells, and 3 in the header"),
-        (
-            *("a,b,y", [["NA", "inf", 1], *ROWS, [1, "oops", 2]], ["-y", "y"]),
-            "2 of 26 rows lack a finite number: a (line 2), b (lines 2, 27: 'oops' in line 27)",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_bad_input_is_one_line(here, capsys, head, rows, arguments, message):
-    write(here / "data.csv", head.split(",") if head else None, rows)
-    if not head and not rows:
-        (here / "data.csv").write_text("")
+@pytest.mark.parametrize(("file", "arguments", "message"), yaml_rows(__file__, "bad_input_is_one_line"))
+def test_bad_input_is_one_line(here, capsys, file, arguments, message):
+    """file: its head, the form of a row of ROWS, lines before and after them, and how many rows there are"""
+    rows = [file.get("form", "{0},{1},{2}").format(*row) for row in ROWS[: file.get("rows")]]
+    lines = [file.get("head", "a,b,y"), *file.get("before", ()), *rows, *file.get("after", ())]
+    (here / "data.csv").write_text("\n".join(line for line in lines if line))
     assert message in refused(capsys, "fit", "data.csv", *arguments, *FEW)
     assert not (here / "fits").exists()
 
@@ -280,14 +237,11 @@ def test_comments_and_the_forms_of_other_programs_are_read(here, text):
 @pytest.mark.parametrize("package, options", [("matplotlib", ("--plot", "p.png")), ("sympy", ("--as", "sympy"))])
 def test_an_extra_that_is_missing_is_named_before_the_work(energy, capsys, monkeypatch, package, options):
     assert invoke(["fit", "energy.csv", "-y", "energy", "--name", "kept", *FEW]) == 0
+    capsys.readouterr()
     monkeypatch.setitem(sys.modules, package, None)
-    for words in (["fit", "show", "kept"], ["fit", "energy.csv", "-y", "energy", "--name", "other", *FEW]):
-        if words[1] == "show" or options[0] == "--plot":
-            capsys.readouterr()
-            assert invoke([*words, *options]) == 2
-            told = capsys.readouterr()
-            assert told.out == "" and told.err.count("\n") == 1
-            assert f"needs {package}: pip install 'evo-search[formulas]'" in told.err
+    commands = [["fit", "show", "kept"], ["fit", "energy.csv", "-y", "energy", "--name", "other", *FEW]]
+    for words in commands if options[0] == "--plot" else commands[:1]:
+        assert f"needs {package}: pip install 'evo-search[formulas]'" in refused(capsys, *words, *options)
     assert fit.list_fits() == ["kept"]
 
 

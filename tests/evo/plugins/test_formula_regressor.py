@@ -60,20 +60,16 @@ def test_names_of_a_data_frame_and_given_ones():
     model = fitted().fit(pandas.DataFrame(X, columns=["m", "r"]), LAW)
     assert str(model.sympy()) == "2.5*m**2/r" and list(model.feature_names_in_) == ["m", "r"]
     assert str(fitted().fit(X, LAW, variable_names=["a", "b"]).sympy()) == "2.5*a**2/b"
-    for wrong, message in (
-        ({"variable_names": ["a", "b", "c"]}, "3 variable_names for 2 columns"),
-        ({"variable_names": ["a", "a"]}, "several columns with the name 'a'"),
-        ({"X_units": ["m", "m+"]}, "not a unit"),
-        ({"X_units": ["m"]}, "1 X_units for 2 columns"),
+    for parameters, given, message in (
+        ({}, {"variable_names": ["a", "b", "c"]}, "3 variable_names for 2 columns"),
+        ({}, {"variable_names": ["a", "a"]}, "several columns with the name 'a'"),
+        ({}, {"X_units": ["m", "m+"]}, "not a unit"),
+        ({}, {"X_units": ["m"]}, "1 X_units for 2 columns"),
+        ({"max_evals": None}, {}, "max_evals or timeout_in_seconds"),
+        ({"unary_operators": ["sn"]}, {}, "'sn'"),
     ):
         with pytest.raises(ValueError, match=message):
-            fitted().fit(X, LAW, **wrong)
-    for wrong, message in (
-        ({"max_evals": None}, "max_evals or timeout_in_seconds"),
-        ({"unary_operators": ["sn"]}, "'sn'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            fitted(**wrong).fit(X, LAW)
+            fitted(**parameters).fit(X, LAW, **given)
 
 
 def test_only_the_given_functions_occur_and_the_order_of_rows_is_nothing():

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from support.command_line import evo
+from support.rows import yaml_rows
 
 from evo.plugins.formulas import parse_formula
 from evo.plugins.formulas.laws import generated
@@ -107,17 +108,7 @@ def test_answers_that_read_alike_are_one():
     assert problem.canonical("1.0*x1 + 2") == problem.canonical("1.0*x1+2") != "1.0*x1 + 1.0"
 
 
-@pytest.mark.parametrize(
-    ("address", "text", "said"),
-    [
-        ("formula:t.csv", "a,b\n1,2\n", "has 1 rows of data; at least 8 are needed"),
-        ("formula:t.csv", "a,b\n" + "1,nan\n" * 20, "lack a finite number: b"),
-        ("formula:nothing", "", "nothing"),
-        ("formula:small/66", "", "small"),
-        ("formula:small?target=y", "", "target"),
-        ("formula:small?x=1", "", "x"),
-    ],
-)
+@pytest.mark.parametrize(("address", "text", "said"), yaml_rows(__file__, "bad addresses"))
 def test_addresses_that_name_nothing_say_so_in_one_line(here, address, text, said):
     (here / "t.csv").write_text(text)
     with pytest.raises(BadAddress, match=said) as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from support.rows import yaml_rows
 
 from evo.plugins.formulas.table import BadTable, read_table
 
@@ -132,18 +133,7 @@ def test_a_cell_is_the_same_in_parquet_and_csv(read):
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
-@pytest.mark.parametrize(
-    ("cells", "numbers", "note"),
-    [
-        (["646", "1,817", "86", "1,372"], [646, 1817, 86, 1372], "Read 1,817 as 1817"),
-        (["1,817.5", "2,372.0", "3,000", "4,111"], [1817.5, 2372, 3000, 4111], "Read 1,817.5 as 1817.5"),
-        (["1,234,567", "2,345,678", "3,456,789", "4,000,000"], [1234567, 2345678, 3456789, 4000000], "1234567"),
-        (["1,5", "2,25", "3", "1,817"], [1.5, 2.25, 3, 1.817], "Read 1,5 as 1.5"),
-        (["0,125", "1,817", "2,372", "3,111"], [0.125, 1.817, 2.372, 3.111], "Read 0,125 as 0.125"),
-        (["1.817,5", "2.372,25", "3,5", "4"], [1817.5, 2372.25, 3.5, 4], "Read 1.817,5 as 1817.5"),
-        (["-1,5e3", "2,5E-1", "3", "4"], [-1500, 0.25, 3, 4], "Read -1,5e3 as -1.5e3"),
-    ],
-)
+@pytest.mark.parametrize(("cells", "numbers", "note"), yaml_rows(__file__, "commas_mean_one_thing_in_a_file"))
 def test_commas_mean_one_thing_in_a_file(read, delimiter, cells, numbers, note):
     table = read(lines(f"size{delimiter}response", cells, [1, 2, 3, 5], delimiter=delimiter))
     assert table.x[:, 0].tolist() == numbers and any(note in found for found in table.notes)

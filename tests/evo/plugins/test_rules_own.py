@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from support.rows import yaml_rows
 
 from problems import BadAddress, ScorerFault, resolve
 
@@ -47,9 +48,10 @@ def test_costs_are_the_means_of_families_and_lower_is_better(opened):
     assert problem.score_held_out("work/value").values == (9.0, 9.0)
     assert problem.score(problem.random_answer(Random(1))).error is None
     assert problem.canonical("```\nwork/value\n```") == problem.canonical("work / value")
-    assert (
-        "  value: what it is worth\n" in problem.statement() and "Lower is better in few, many." in problem.statement()
-    )
+    assert problem.picture("work + (value + (work - value)) + 0") == "simplified: 2*work"
+    assert problem.picture("work / value") == problem.picture("work /") == "", "nothing is shorter, or no rule"
+    stated = problem.statement()
+    assert "  value: what it is worth\n" in stated and "Lower is better in few, many." in stated
 
 
 CONSUMING = """
@@ -107,9 +109,13 @@ def test_a_misspelt_declaration_is_refused(opened, change, near):
     assert opened(("import numpy", "best = due_date = kinds = weighting = 3\nimport numpy")).fault is None
 
 
-def test_an_answer_that_is_no_rule_fails(opened):
+def test_what_is_no_rule_fails_and_what_is_no_simulator_is_told(opened, tmp_path):
     score = opened().score("work + weight")
     assert score.error.startswith("there is no variable 'weight'; there is work, value") and score.fitness == 0.0
+    with pytest.raises(BadAddress, match=r"did you mean .*/mine\.py"):
+        resolve(str(tmp_path))
+    problem = opened(("def simulate", "def score(answer):\n    return 1.0\ndef simulate"))
+    assert problem.objectives == ("score",), "a file that defines score stays a scorer file"
 
 
 def test_a_rule_is_called_with_arrays_or_numbers_by_place_or_by_name(opened):
@@ -127,25 +133,7 @@ def test_costs_by_name_and_one_list(opened):
     assert problem.objectives == ("cost",) and problem.score("work").values == (4.0,)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (("rule(work, value)", "rule(work)"), r"mine.py, line 8: TypeError: rule\(\) takes the features work, value,"),
-        (
-            ("rule(work, value)", "rule(work, worth=value)"),
-            r"line 8: TypeError: rule\(\) takes the features work, value,",
-        ),
-        (("return float", "return 1 / 0 or float"), "mine.py, line 9: ZeroDivisionError"),
-        (("return float", "return np.inf or float"), "returned inf for few; a cost is a finite number"),
-        (("return float", "return {len(instance): 1} or float"), "many.*|returned the costs many 3, then many 2"),
-        (
-            ("held_out =", "seed_answer = 'worth'\nheld_out ="),
-            "seed_answer is 'worth', but there is no variable 'worth'",
-        ),
-        (("[[(1, 2), (3, 4)]]", "[]"), "families must be a list of instances, or map each kind"),
-        (('"few": [[(9', '"a few": [[(9'), "held_out has a few, many; families has few, many"),
-    ],
-)
+@pytest.mark.parametrize(("change", "says"), yaml_rows(__file__, "a_fault_of_the_file_is_one_line_that_says_where"))
 def test_a_fault_of_the_file_is_one_line_that_says_where(opened, change, says):
     problem = opened(change)
     with pytest.raises(ScorerFault, match=says) as fault:
@@ -153,33 +141,8 @@ def test_a_fault_of_the_file_is_one_line_that_says_where(opened, change, says):
     assert "\n" not in str(fault.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (
-            ("features = ", "names = "),
-            "if it defines features, families and simulate.rule, instance.; features is missing",
-        ),
-        (("def simulate", "def run"), "; simulate is missing"),
-        (('"work": ', '"work time": '), "'work time' cannot name a feature"),
-        (('"work": ', '"lambda": '), "'lambda' cannot name a feature"),
-        (('"work": ', '"e": '), "'e' cannot name a feature: .* pi, e, E are numbers"),
-        (('{"work": "hours of work", ', "{'work': 1, "), "features must map names to what they mean"),
-        (("features = {", "features = dict() or {"), "mine.py:3: features must be written out as a plain value"),
-    ],
-)
+@pytest.mark.parametrize(("change", "says"), yaml_rows(__file__, "a_file_that_lacks_a_name_is_refused_in_one_line"))
 def test_a_file_that_lacks_a_name_is_refused_in_one_line(opened, change, says):
     with pytest.raises(BadAddress, match=says) as refused:
         opened(change)
     assert "\n" not in str(refused.value)
-
-
-def test_a_file_that_defines_score_stays_a_scorer_file(opened):
-    problem = opened(("def simulate", "def score(answer):\n    return 1.0\ndef simulate"))
-    assert problem.objectives == ("score",)
-
-
-def test_a_folder_that_holds_one_is_refused_with_its_address(opened, tmp_path):
-    opened()
-    with pytest.raises(BadAddress, match=r"did you mean .*/mine\.py"):
-        resolve(str(tmp_path))

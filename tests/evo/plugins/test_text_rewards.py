@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.rows import yaml_rows
 
 from evo.plugins.text_tasks.eureqa import parse_names, score_names
 from evo.plugins.text_tasks.musique import parse_cited, scalar, score_cited
@@ -10,6 +11,9 @@ from evo.plugins.text_tasks.problem import multiset_f1, normalise_text, token_f1
 from evo.plugins.text_tasks.toolrl import ToolCall, align, match_value, parse_tool_answer, read_calls, score_tools
 
 THINK = "<think>so</think>"
+
+LONG = '{"name": "a", "parameters": {"x": ' + "9" * 5000 + "}}"
+"""Python reads no whole number of that length."""
 
 
 def written(*calls, think=THINK):
@@ -24,22 +28,7 @@ def rewards(text, *wanted):
     return score_tools(text, [ToolCall(name, parameters) for name, parameters in wanted]).rewards
 
 
-@pytest.mark.parametrize(
-    "body, names",
-    [
-        ('{"name": "a", "parameters": {}}\n{"name": "b"}', ["a", "b"]),
-        ('{"name": "a"}, {"name": "b"} {"name": "c"}', ["a", "b", "c"]),
-        ('[{"name": "a"}, {"name": "b"}]', ["a", "b"]),
-        ('[{"name": "a"}, {"name": "b"}', []),  # an array is read as a whole
-        ('{"name": "a"}\nand then\n{"name": "b"}', ["a"]),  # stops at the first bad one
-        ('{"name": "a"}\n{"name": 3}\n{"name": "b"}', ["a"]),
-        ('{"name": "a", "parameters": {"x": "}"}} {"name": "b"}', ["a", "b"]),
-        ("{'name': 'a'}", []),
-        ("", []),
-        ("[" * 100_000, []),
-        ('{"name": "a", "parameters": {"x": ' + "9" * 5000 + "}}", []),  # Python reads no int of that length
-    ],
-)
+@pytest.mark.parametrize("body, names", [*yaml_rows(__file__, "calls of bodies"), ("[" * 100_000, []), (LONG, [])])
 def test_which_calls_a_body_holds(body, names):
     assert [one.name for one in read_calls(body)] == names
 
@@ -55,49 +44,15 @@ def test_the_first_tag_of_each_name_counts():
     assert (found.thought, [one.name for one in found.calls], found.response) == ("one", ["a"], None)
 
 
-@pytest.mark.parametrize(
-    "text, wants_calls, expected",
-    [
-        (written(call("f")), True, 1),
-        (written(call("f"), think=""), True, 0),  # no thought
-        (written(call("f"), think="<think>never closed"), True, 0),
-        (THINK + "<tool_call>nothing</tool_call>", True, 0),  # no call can be read
-        (THINK + "<response>sorry</response>", True, 0),
-        (THINK + "<response>sorry</response>", False, 1),
-        (THINK + "<tool_call> \n </tool_call>", False, 1),  # empty
-        (THINK + "<tool_call>nothing</tool_call>", False, 0),
-        ("<think>\n\n</think>\n\nhello", False, 1),
-        ("hello", False, 0),
-    ],
-)
+@pytest.mark.parametrize("text, wants_calls, expected", yaml_rows(__file__, "format"))
 def test_format(text, wants_calls, expected):
     assert rewards(text, *([("f", {})] if wants_calls else []))[0] == expected
 
 
-@pytest.mark.parametrize(
-    "text, wanted, expected",
-    [
-        ("hello", [], (0, 1, 1, 1)),  # no call wanted and none made: the format alone
-        (" \n", [], (0, 0, 0, 0)),  # an empty answer
-        (written(call("f", x=1)), [], (0, 0, 0, 0)),  # a call where none is wanted
-        (THINK + "<response>no</response>", [("f", {"x": 1})], (0, 0, 0, 0)),  # none where one is wanted
-        # names are a multiset without case and punctuation: 2 of 3 made are wanted, 2 of 2 wanted are made
-        (
-            written(call("Get_It"), call("getit"), call("other")),
-            [("get_it", {}), ("get-it", {})],
-            (1, 4 / 5, 2 / 3, 2 / 3),
-        ),
-        # keys {x, z} against {x, y}: F1 1/2; values: x right, y absent: 1/2
-        (written(call("f", x=1, z=3)), [("f", {"x": 1, "y": 2})], (1, 1, 1 / 2, 1 / 2)),
-        # a call left over on either side adds a zero
-        (written(call("f", x=1), call("g")), [("f", {"x": 1})], (1, 2 / 3, 1 / 2, 1 / 2)),
-        (written(call("f", x=1)), [("f", {"x": 1}), ("g", {})], (1, 2 / 3, 1 / 2, 1 / 2)),
-        # a call without parameters has them all right
-        (written(call("f")), [("f", {})], (1, 1, 1, 1)),
-        (written(call("f", x=1)), [("f", {})], (1, 1, 0, 1)),
-    ],
-)
-def test_the_vector_of_toolrl(text, wanted, expected):
+@pytest.mark.parametrize("answer, wanted, expected", yaml_rows(__file__, "the_vector_of_toolrl"))
+def test_the_vector_of_toolrl(answer, wanted, expected):
+    """answer: its text, or the calls that it makes"""
+    text = answer if isinstance(answer, str) else written(*(call(name, **given) for name, given in answer))
     assert rewards(text, *wanted) == pytest.approx(expected)
 
 
@@ -110,36 +65,7 @@ def test_alignment_is_greedy_by_name_then_by_shared_keys_then_by_place():
     assert align([f, g], [h]) == ((f, h), (g, None))
 
 
-@pytest.mark.parametrize(
-    "found, wanted, expected",
-    [
-        (True, True, 1),
-        ("true", True, 0),
-        (1, True, 0),
-        (3, 3.0, 1),
-        ("3", 3, 1),
-        ("3.0000000001", 3, 1),
-        ("3.00001", 3, 0),
-        ("$3", 3, 1),  # as normalised texts
-        (True, 1, 0),
-        ("1e999", 3, 0),
-        (10**400, 3.5, 0),
-        (["b", "A."], ["a", "b"], 1),
-        (["a", "a"], ["a", "b"], 1 / 2),
-        ([], [], 1),
-        ("a", ["a"], 0),
-        ({"k": 1}, {"k": 2}, 1),  # keys alone
-        ({"k": 1, "l": 2}, {"k": 2}, 2 / 3),
-        ("k", {"k": 2}, 0),
-        ("New York", "new york city", 4 / 5),
-        ("the end", "end", 2 / 3),  # articles stay
-        ("", "", 1),
-        ("x", "", 0),
-        (5, "5", 1),
-        (5, "five", 0),
-        (None, None, 1),
-    ],
-)
+@pytest.mark.parametrize("found, wanted, expected", [*yaml_rows(__file__, "values"), (10**400, 3.5, 0)])
 def test_values(found, wanted, expected):
     assert match_value(found, wanted) == pytest.approx(expected)
 
@@ -168,28 +94,7 @@ def cited_rewards(text, support=(3, 7, 1), answers=("New York",)):
     return score_cited(parse_cited(text), support, answers)
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        (cited("3, 7, 1"), (1, 1, 1, 1, 1)),
-        (cited("1,3"), (1, 0, 1, 1, 1)),  # in any order
-        (cited("9, 8, 6, 5, 3"), (0, 0, 0, 1, 1)),  # only 4 citations count
-        (cited("3, 3, 3, 3, 3, 7"), (1, 1, 0, 1, 1)),  # distinct ones
-        (cited("[3], 7., #1"), (0, 0, 0, 1, 1)),  # digits alone
-        (cited("3 7 1"), (0, 0, 0, 1, 1)),  # commas between
-        (cited("3, x, ², 7"), (1, 1, 0, 1, 1)),
-        (cited("3") + "<support>7, 1</support>", (1, 0, 0, 1, 1)),  # the first block
-        ("<answer>New York</answer>", (0, 0, 0, 1, 1)),
-        (cited("3, 7, 1", " "), (0, 0, 0, 0, 0)),  # no answer: nothing
-        ("<support>3, 7, 1</support>", (0, 0, 0, 0, 0)),
-        ("<support>3, 7, 1</support><answer>New York", (0, 0, 0, 0, 0)),
-        (cited("3", "the new york!"), (1, 0, 0, 1, 1)),
-        (cited("3", "York city"), (1, 0, 0, 1, 1 / 2)),
-        (cited("3", "Rome"), (1, 0, 0, 1, 0)),
-        (cited("3", "Rome") + "<answer>New York</answer>", (1, 0, 0, 1, 0)),
-        ("", (0, 0, 0, 0, 0)),
-    ],
-)
+@pytest.mark.parametrize("text, expected", yaml_rows(__file__, "the_vector_of_musique"))
 def test_the_vector_of_musique(text, expected):
     assert cited_rewards(text) == pytest.approx(expected)
 
@@ -208,29 +113,9 @@ def test_two_steps_leave_two_components_free():
 ENTITIES = ("Marie_Curie", "The_Hague", "Rubik's_Cube", "Washington,_D.C.", "Danube")
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("<entity_A>Marie_Curie</entity_A>", (1, 0, 0, 0, 0)),
-        ("<entity_A>\n marie curie. </entity_A>", (1, 0, 0, 0, 0)),  # underscores, case, punctuation, white space
-        ("<ENTITY_a>Marie_Curie</Entity_A>", (1, 0, 0, 0, 0)),  # tags in any case
-        ("<entity_B>Hague</entity_B><entity_C>Rubiks Cube</entity_C>", (0, 1, 1, 0, 0)),  # articles, apostrophes
-        ("<entity_D>Washington DC</entity_D>", (0, 0, 0, 1, 0)),
-        ("<entity_D>Washington D C</entity_D>", (0, 0, 0, 0, 0)),  # no blank comes or goes
-        ("<entity_A>Curie</entity_A>", (0, 0, 0, 0, 0)),  # exact, no overlap of words
-        ("<entity_A>Nobel</entity_A><entity_A>Marie_Curie</entity_A>", (0, 0, 0, 0, 0)),  # the first of a name
-        ("<entity_A></entity_A><entity_A>Marie_Curie</entity_A>", (0, 0, 0, 0, 0)),
-        ("<entity_A>Marie_\nCurie</entity_A>", (1, 0, 0, 0, 0)),  # over line ends
-        ("<entity_A>Marie_Curie", (0, 0, 0, 0, 0)),
-        ("<entity_E>Danube</entity_E>" * 2, (0, 0, 0, 0, 1)),
-        ("<entity_E>Marie_Curie</entity_E>", (0, 0, 0, 0, 0)),  # in its own slot
-        ("<entity_F>Germany</entity_F>", (0, 0, 0, 0, 0)),  # the sixth is not asked for
-        ("Marie_Curie", (0, 0, 0, 0, 0)),
-        ("", (0, 0, 0, 0, 0)),
-    ],
-)
+@pytest.mark.parametrize("text, expected", yaml_rows(__file__, "the_vector_of_eureqa"))
 def test_the_vector_of_eureqa(text, expected):
-    assert score_names(parse_names(text), ENTITIES) == expected
+    assert score_names(parse_names(text), ENTITIES) == tuple(expected)
 
 
 def test_an_empty_name_is_never_right():

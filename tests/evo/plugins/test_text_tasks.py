@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from support.command_line import evo
+from support.rows import yaml_rows
 from support.training_samples import tiny_model, tiny_tokenizer
 
 from evo.config.run import PromptConfig
@@ -86,48 +87,14 @@ def test_the_made_up_rows_are_listed_and_their_references_earn_everything(here, 
     assert f"{task}:FILE" in " ".join(evo(capsys, "problems")[1].split())
 
 
-@pytest.mark.parametrize(
-    ("address", "said"),
-    [
-        ("toolrl:hf", "name them toolrl:FILE.parquet"),
-        ("toolrl:other", "did you mean toolrl:synthetic"),
-        ("toolrl:synthetic/60", "toolrl:synthetic/0 to toolrl:synthetic/59 do"),
-        ("toolrl:synthetic?short=1", "short"),
-        ("toolrl:", "names nothing"),
-        ("eureqa:synthetic-closed-train", "did you mean eureqa:synthetic?"),
-        ("musique:synthetic-easy/3", "did you mean musique:synthetic?"),
-        ("musique:synthetic?stratified=10", "must be a multiple of 3"),
-        ("musique:synthetic?stratified=900", "needs 300 questions of 2 steps"),
-        ("musique:synthetic?seed=1", "seed goes with stratified"),
-        ("musique:synthetic?distractors=x", "must be a whole number"),
-    ],
-)
+@pytest.mark.parametrize(("address", "said"), yaml_rows(__file__, "addresses_that_name_nothing_say_so_in_one_line"))
 def test_addresses_that_name_nothing_say_so_in_one_line(here, address, said):
     with pytest.raises(BadAddress, match=re.escape(said)) as raised:
         resolve(address)
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("task", "change", "said"),
-    [
-        ("toolrl", {"prompt": "x"}, "prompt is a str, not a list"),
-        ("toolrl", {"reward_model": {}}, "ground_truth is missing"),
-        ("toolrl", dialogue("<tool_call>find the sea</tool_call>"), "the calls of the reference cannot be read"),
-        ("toolrl", None, "a list, not an object"),
-        ("musique", {"question_decomposition": []}, "question_decomposition"),
-        ("musique", {"question_decomposition": [{"paragraph_support_idx": 77}] * 2}, "not there"),
-        ("musique", {"answerable": False}, "has no answer"),
-        ("musique", {"paragraphs": None}, "paragraphs is missing"),
-        ("musique", {"paragraphs": ["x"]}, "object"),
-        ("musique", {"answer_aliases": 5}, "answer_aliases is no list of texts"),
-        ("eureqa", {"entities": ["Paris"]}, "entities is no list of 5"),
-        ("eureqa", {"entity_masks": None}, "entity_masks is missing"),
-        ("eureqa", {"question": []}, "question is no list of 1"),
-        ("eureqa", {"question": [1]}, "question is no list of 1"),
-        ("eureqa", {"facts": "x"}, "facts is a str"),
-    ],
-)
+@pytest.mark.parametrize(("task", "change", "said"), yaml_rows(__file__, "rows_of_another_kind_are_named"))
 def test_rows_of_another_kind_are_named(read, task, change, said):
     row = resolve(f"{task}:synthetic/0")[0].row
     with pytest.raises(BadAddress, match=said):
@@ -177,15 +144,7 @@ def test_a_riddle_asks_for_five_names_and_shows_the_sixth(read):
     assert "All that is known" not in text and not any(name in told for name in RIDDLE["entities"][:5])
 
 
-def test_the_paper_trains_on_the_normal_ones_and_half_of_the_hard_ones():
-    normal, hard = [{"idx": i} for i in range(428)], [{"idx": i} for i in range(1000, 2363)]
-    train, test = mix("hf-train", [normal, hard]), mix("hf", [hard])
-    assert len(train) == 1109 and len(test) == 682
-    assert {row["idx"] for row in train} | {row["idx"] for row in test} == {row["idx"] for row in normal + hard}
-    assert mix("hf-hard", [hard]) == hard and test != hard[681:]
-
-
-def test_the_hub_s_splits_are_read(monkeypatch):
+def test_the_hub_s_splits_are_read_and_the_paper_trains_on_the_normal_ones_and_half_of_the_hard_ones(monkeypatch):
     asked = []
 
     def read(data_set, split, instead):
@@ -198,6 +157,11 @@ def test_the_hub_s_splits_are_read(monkeypatch):
         assert len(found) == size and found[-1].name == f"eureqa:{place}/{size - 1}"
         assert found[0].licence == "CC BY-NC 4.0"
     assert asked[0] == ("vincentleebang/EUREQA", "questions_hard_5")
+    normal, hard = [{"idx": i} for i in range(428)], [{"idx": i} for i in range(1000, 2363)]
+    train, test = mix("hf-train", [normal, hard]), mix("hf", [hard])
+    assert len(train) == 1109 and len(test) == 682
+    assert {row["idx"] for row in train} | {row["idx"] for row in test} == {row["idx"] for row in normal + hard}
+    assert mix("hf-hard", [hard]) == hard and test != hard[681:]
 
 
 def test_the_short_variant_keeps_the_steps_and_k_others(read):

@@ -39,38 +39,26 @@ def counted(capsys, name):
 def test_every_view_counts_to_what_the_directory_plans(here, capsys):
     iterations = 101  # more than a search has by itself
     directory("d", iterations)
+    directory("few", 9)
     assert evo(capsys, "run", "d", "--policy", "scripted:mutate", "--name", "q", "--plain")[0] == 0
     assert counted(capsys, "q") == (iterations, iterations)
     assert evo(capsys, "report", "q", "-o", "q.html")[0] == 0
     page = Path("q.html").read_text()
-    assert f"{iterations} iterations of 1 answer planned for each" in page
-    assert f"evo resume q --iterations {2 * iterations}" in page
-    assert "that every search has reached" not in page
-
-
-def test_directories_that_plan_different_numbers(here, capsys):
-    directory("few", 9)
-    directory("more", 14)
-    assert evo(capsys, "run", "few", "more", "--policy", "scripted:mutate", "--name", "q", "--plain")[0] == 0
-    assert counted(capsys, "q") == (23, 23)
-
-
-def test_a_run_goes_on_as_it_was_planned(here, capsys):
-    directory("d", 12)
-    run = ("run", "d", "--policy", "scripted:mutate", "--name", "q", "--max-answers", "5", "--plain")
-    assert evo(capsys, *run)[0] == 0
-    assert counted(capsys, "q") == (5, 12)
-    Path("d/config.yaml").write_text("max_iterations: 50\n")
-    assert evo(capsys, "resume", "q", "--max-answers", "100", "--plain")[0] == 0
-    assert counted(capsys, "q") == (12, 12)
-    assert evo(capsys, "resume", "q", "--iterations", "14", "--plain")[0] == 0
-    assert counted(capsys, "q") == (14, 14)
-
-
-def test_a_comparison_counts_as_a_run_does(here, capsys):
-    directory("d", 12)
+    assert "that every search has reached" not in page and f"evo resume q --iterations {2 * iterations}" in page
     arms = ["--arm", "a=scripted:mutate", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1"]
-    assert evo(capsys, "compare", "d", *arms, "--name", "q", "--processes", "1", "--plain")[0] == 0
-    shown = json.loads(evo(capsys, "watch", "q", "--once", "--json")[1])
-    assert [(arm["iterations"], arm["planned"]) for arm in shown["arms"]] == [(12, 12), (12, 12)]
-    assert json.loads(evo(capsys, "show", "q", "--json")[1])["iterations"] == 12
+    assert evo(capsys, "compare", "few", *arms, "--name", "c", "--processes", "1", "--plain")[0] == 0
+    shown = json.loads(evo(capsys, "watch", "c", "--once", "--json")[1])
+    assert [(arm["iterations"], arm["planned"]) for arm in shown["arms"]] == [(9, 9), (9, 9)]
+    assert json.loads(evo(capsys, "show", "c", "--json")[1])["iterations"] == 9
+
+
+def test_a_run_of_different_directories_goes_on_as_it_was_planned(here, capsys):
+    directory("d", 12)
+    directory("few", 9)
+    run = ("run", "d", "few", "--policy", "scripted:mutate", "--name", "q", "--max-answers", "5", "--plain")
+    assert evo(capsys, *run)[0] == 0
+    assert counted(capsys, "q") == (5, 21)
+    Path("d/config.yaml").write_text("max_iterations: 50\n")
+    for more, done in (("--max-answers", "100"), 21), (("--iterations", "14"), 28):
+        assert evo(capsys, "resume", "q", *more, "--plain")[0] == 0
+        assert counted(capsys, "q") == (done, done)

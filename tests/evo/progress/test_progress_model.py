@@ -142,23 +142,7 @@ def test_the_diversity_of_archives_is_that_of_their_elites(db, search):
         assert progress.diversity["grpo"] is None
 
 
-def test_before_a_valid_answer_the_detail_shows_what_is_asked(db, search):
-    search("base", 0, 6)
-    with Store.open(db) as store, store.begin() as tx:
-        tx.connection.execute(update(PromptGroups).values(best=None, best_fitness=None))
-        tx.connection.execute(update(Candidates).values(error="no score"))
-    with Store.open(db, read_only=True) as store:
-        progress = Progress(store, "cmp")
-        progress.select(1, "base")
-        snapshot = settled(progress)
-    assert snapshot.detail.answer is None and "Write eight digits." in snapshot.detail.origin.user
-    console = Console(width=80, file=io.StringIO())
-    console.print(draw_detail(snapshot, 1, 0, DARK))
-    text = console.file.getvalue()
-    assert "no valid answer yet" in text and "a prompt of this problem" in text and "Write eight digits." in text
-
-
-def test_the_detail_of_the_chosen_answer(db, search):
+def test_the_detail_of_the_chosen_answer_and_before_there_is_one_what_is_asked(db, search):
     search("base", 0, 6)
     with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
@@ -174,6 +158,18 @@ def test_the_detail_of_the_chosen_answer(db, search):
         assert settled(progress).detail.answer is None
         progress.select(0, "nobody")
         assert settled(progress).detail is None
+    with Store.open(db) as store, store.begin() as tx:
+        tx.connection.execute(update(PromptGroups).values(best=None, best_fitness=None))
+        tx.connection.execute(update(Candidates).values(error="no score"))
+    with Store.open(db, read_only=True) as store:
+        progress = Progress(store, "cmp")
+        progress.select(1, "base")
+        snapshot = settled(progress)
+    assert snapshot.detail.answer is None and "Write eight digits." in snapshot.detail.origin.user
+    console = Console(width=80, file=io.StringIO())
+    console.print(draw_detail(snapshot, 1, 0, DARK))
+    text = console.file.getvalue()
+    assert all(part in text for part in ("no valid answer yet", "a prompt of this problem", "Write eight digits."))
 
 
 def test_a_run_taken_up_again_with_more_iterations(db, search, search_with, problems, digits_policy):

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from support.command_line import evo, refused
+from support.page_faults import SKIPPED, TOO_SMALL
 
 from evo.progress.training import TrainingProgress
 from evo.training.directory import TrainingDirectory
@@ -42,6 +43,18 @@ def test_show_and_report_have_a_training(folder, capsys):
         text = page.read()
     assert GAIN.replace("->", "-&gt;") in text and "nats a token" in text and "evo train &lt;vpo&gt;" in text
     assert f"{folder} is the folder of a training: evo show {folder}" in refused(capsys, "watch", folder)
+
+
+@pytest.mark.long
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1440, 390])
+def test_its_page_fits(folder, tab, here, capsys, width):
+    assert evo(capsys, "report", folder, "-o", "page.html")[0] == 0
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.goto((here / "page.html").as_uri())
+    tab.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert tab.locator("svg.plot").count() == 5 and tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.evaluate(TOO_SMALL) == tab.evaluate(SKIPPED) == tab.complaints == []
 
 
 def test_its_state_is_that_of_its_process(folder):

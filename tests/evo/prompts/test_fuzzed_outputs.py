@@ -16,7 +16,7 @@ def test_no_output_crashes_its_reader() -> None:
 def test_reading_takes_no_quadratic_time(parser: Parser) -> None:
     """No time is asserted: only one that is long is looked at, and only whether it grows with more than the length."""
     tally = Tally()
-    try_repetitions(parser, tally, longest=32_768, every=5)
+    try_repetitions(parser, tally, longest=16_384, every=5)
     assert tally.outputs >= 40 and not tally.grows and not tally.crashes
 
 

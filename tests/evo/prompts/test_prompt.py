@@ -179,11 +179,15 @@ def test_edits_make_the_parent_into_the_child_or_are_not_written(old, new):
     ]
 
 
-def test_an_ordinary_edit_is_written():
-    (problem,) = resolve("programs:easy/0")
-    style = open_format(problem, "chat", PromptConfig(diff=True), 1)
+def test_what_is_written_is_as_a_search_stores_it_and_each_answer_once():
+    (program,) = resolve("programs:easy/0")
+    stored = strip_fence("```python\ndef f(x):\n    return x + 1\n```")
+    one, two = (open_format(program, "chat", PromptConfig(), answers) for answers in (1, 2))
+    assert stored.endswith("\n") and one.write([stored], Selection(None, (), ())) == f"```python\n{stored}```"
+    assert two.write(["x = 1", "x = 1  # the same"], Selection(None, (), ())) is None
+    edits = open_format(program, "chat", PromptConfig(diff=True), 1)
     parent = "\n".join(f"x{n} = {n}" for n in range(20))
-    text = style.write([parent.replace("x7 = 7", "x7 = 70")], shown(parent))
+    text = edits.write([parent.replace("x7 = 7", "x7 = 70")], shown(parent))
     assert text is not None and text.count("SEARCH") == 1
 
 
@@ -194,16 +198,3 @@ def test_a_chain_of_programs_and_of_routes_is_written():
         style = open_format(problem, name, PromptConfig(), 2)
         text = style.write(found, Selection(None, (), ()))
         assert text is not None and list(read(style, text, Selection(None, (), ()))) == found
-
-
-def test_a_program_is_written_as_a_search_stores_it_with_a_newline_at_its_end():
-    (program,) = resolve("programs:easy/0")
-    stored = strip_fence("```python\ndef f(x):\n    return x + 1\n```")
-    style = open_format(program, "chat", PromptConfig(), 1)
-    assert stored.endswith("\n") and style.write([stored], Selection(None, (), ())) == f"```python\n{stored}```"
-
-
-def test_answers_that_are_one_are_not_written_as_two():
-    (program,) = resolve("programs:easy/0")
-    style = open_format(program, "chat", PromptConfig(), 2)
-    assert style.write(["x = 1", "x = 1  # the same"], Selection(None, (), ())) is None

@@ -12,9 +12,10 @@ from support.command_line import refused
 from support.hostile_text import AnyTextProblem, Elements
 
 from evo.cli import invoke
-from evo.progress.model import Progress
+from evo.progress.model import IN_SEARCH, Progress
+from evo.progress.rows import ARM_COLUMNS
 from evo.report.answers import Plot, PlotLine, bounded
-from evo.report.tables import flattened
+from evo.report.tables import HINTS, flattened
 from evo.report.terminal import comparison_dict, print_comparison
 from evo.stats.intervals import mean_interval
 from islands.schema import Runs
@@ -65,6 +66,12 @@ def test_tables_hold_what_they_are_sorted_by(finished):
     outcomes = [cell for row in page.problems.rows for cell in row[2:5]]
     solved = [cell for cell in outcomes if cell.mark == "solved"]
     assert solved and all("@" in cell.text and cell.sort < 1e6 for cell in solved)
+
+
+def test_every_number_of_the_page_is_explained():
+    titles = {column.title for column in ARM_COLUMNS if isinstance(column.title, str)}
+    plain = {"arm", "runs", "policy", "solved", "tokens/s", "errors"}  # words, and columns of the screen
+    assert (titles | set(IN_SEARCH)) - plain - {title for title, hint in HINTS.items() if hint} == set()
 
 
 def test_best_answers_have_their_origin(made, finished):

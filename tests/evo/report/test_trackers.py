@@ -7,7 +7,7 @@ import pytest
 from support.command_line import evo as command
 
 import evo
-from evo.config import trackers as libraries
+from evo.config import run as libraries
 from evo.report import trackers
 
 RUN = {"policy": "scripted:random-route", "progress": False}
@@ -55,20 +55,6 @@ def check_once(numbers):
         assert steps == sorted(set(steps)), name
 
 
-def test_a_run_is_in_tensorboard_and_its_resume_goes_on_there(capsys):
-    evo.run("maze:test/0-1", iterations=4, name="mazes", report_to="tensorboard", **RUN)
-    numbers = read_events()
-    check_run(numbers, show(capsys, "mazes"), 8)
-    (settings,) = Path("runs").glob("*/*/hparams.yml")
-    assert "iterations: 4" in settings.read_text() and "policy: scripted:random-route" in settings.read_text()
-    evo.resume("mazes", iterations=6, progress=False)
-    again = read_events()
-    check_run(again, show(capsys, "mazes"), 12)
-    check_once(again)
-    for name, points in numbers.items():
-        assert again[name][: len(points)] == points
-
-
 def test_a_resume_can_begin_to_report_and_end_it(capsys):
     evo.run("maze:test/0-1", iterations=2, name="mazes", **RUN)
     assert not Path("runs").exists()
@@ -101,16 +87,22 @@ def test_E_w_best_and_the_value_to_be_lowered_are_there(capsys):
     assert numbers["E_w_best"][-1][1] == pytest.approx(shown["preferences"]["problems"][0]["worth"])
 
 
-@pytest.mark.parametrize("tracker", ["mlflow", "trackio"])
-def test_the_same_is_in_other_trackers(tracker, capsys, monkeypatch, tmp_path):
+@pytest.mark.parametrize("tracker", ["tensorboard", "mlflow", "trackio"])
+def test_a_run_is_there_and_its_resume_continues_there(tracker, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     pytest.importorskip(tracker)
+    read = {"tensorboard": read_events, "mlflow": read_mlflow, "trackio": read_trackio}[tracker]
     evo.run("maze:test/0-1", iterations=4, name=tracker, report_to=tracker, **RUN)
+    numbers = read()
+    check_run(numbers, show(capsys, tracker), 8)
+    for settings in Path("runs").glob("*/*/hparams.yml"):
+        assert "iterations: 4" in settings.read_text() and "policy: scripted:random-route" in settings.read_text()
     evo.resume(tracker, iterations=6, progress=False)
-    numbers = read_mlflow() if tracker == "mlflow" else read_trackio()
-    check_run(numbers, show(capsys, tracker), 12)
-    check_once(numbers)
+    again = read()
+    check_run(again, show(capsys, tracker), 12)
+    check_once(again)
+    assert {name: again[name][: len(points)] for name, points in numbers.items()} == numbers
 
 
 def read_mlflow():

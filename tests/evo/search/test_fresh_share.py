@@ -99,10 +99,9 @@ def test_a_policy_that_repeats_nothing_always_sees_its_parents(search_with, digi
     assert stored_answers(dbs["auto"], "run") == stored_answers(dbs[0.0], "run")
 
 
-@pytest.mark.parametrize("parallel", [1, 6])
-def test_what_is_known_of_repeats_survives_an_interruption(search_with, digits, copier, tmp_path, parallel):
+def test_what_is_known_of_repeats_survives_an_interruption(search_with, digits, copier, tmp_path):
     whole, parts = f"sqlite:///{tmp_path}/whole.db", f"sqlite:///{tmp_path}/parts.db"
-    settings = dict(iterations=45, rollouts=2, parallel=parallel)
+    settings = dict(iterations=45, rollouts=2, parallel=6)
     search_with([digits("a"), digits("b")], copier(), whole, **settings)
     search_with([digits("a"), digits("b")], copier(), parts, stop_after=50, **settings)
     launched = search_with([digits("a"), digits("b")], copier(), parts, resume=True)

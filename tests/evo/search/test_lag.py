@@ -9,7 +9,9 @@ from support.stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
+from evo.search.operators import Operators
 from evo.search.problem_run import WindowSize, window_of
+from evo.search.window import Window
 from islands.population.population import Population
 
 SEQUENCE, PROBLEM, ITERATION = 0, 1, 2
@@ -133,3 +135,22 @@ def test_show_says_that_the_seed_does_not_give_the_run_again(search_with, digits
 def test_a_problem_runs_ahead_by_its_part_of_the_window_and_the_lag():
     window = window_of(RunConfig(parallel=60, lag=7), SimpleNamespace(batch=0), [5] * 5)
     assert window == WindowSize(60, 0, 7, 12 + 7)
+
+
+@pytest.mark.parametrize(
+    ("queued", "back", "waits"), [(0, 1, False), (2, 1, True), (2, 2, True), (2, 3, False), (7, 3, True), (7, 4, False)]
+)
+def test_a_group_that_is_back_waits_for_as_many_as_have_answers_queued_and_at_most_half(queued, back, waits):
+    async def gather():
+        window = Window(WindowSize(8, 0), Operators([]), 0)
+        groups = [asyncio.get_running_loop().create_future() for _ in range(8)]
+        window._flying = [SimpleNamespace(group=group, is_sampled=True) for group in groups]
+        for group in groups[:back]:
+            group.set_result(None)
+        gathering = asyncio.ensure_future(window.gather(queued, 60.0))
+        await asyncio.sleep(0)
+        ended = gathering.done()
+        gathering.cancel()
+        return not ended
+
+    assert asyncio.run(gather()) == waits

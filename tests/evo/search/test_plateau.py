@@ -1,4 +1,4 @@
-"""A search stops at a plateau, and starts from several answers."""
+"""A search stops at a plateau, starts from several answers, and may have a command as its operator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from support.command_line import refused
 from support.stored_rows import assert_same_run, stored_answers, stored_groups
 
 from evo.cli import invoke
@@ -51,3 +52,29 @@ def test_a_search_starts_from_all_seeds_and_files(tmp_path: Path, capsys: pytest
     assert answers == ["aa", "bbb", "dddd"]
     assert invoke([*RUN, "--start", "missing.txt", "--name", "none"]) == 2
     assert "missing.txt" in capsys.readouterr().err
+
+
+GROW = """
+import json, pathlib, sys
+request = json.load(sys.stdin)
+assert "FEEDBACK.md" not in request["files"]
+answer = pathlib.Path("answer.txt")
+answer.write_text(answer.read_text() + "a")
+"""
+
+
+def test_a_script_mutates_one_answer_a_reply_and_the_run_resumes(here: Path, capsys) -> None:
+    def summary(*arguments: str) -> dict:
+        assert invoke([*arguments, "--plain", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    counting = "isolated = False\nseed_answer = 'b'\ntarget = 5\ndef score(answer):\n    return answer.count('a')\n"
+    (here / "scorer.py").write_text(counting)
+    (here / "grow.py").write_text(GROW)
+    run = ("run", "scorer.py", "--policy", "command:python grow.py", "--name", "grown", "--parallel", "1")
+    assert "--answers 1" in refused(capsys, *run, "--answers", "3")
+    first = summary(*run, "--iterations", "4")
+    assert first["answers"] == 4 and first["problems"][0]["best"] >= 1
+    more = summary("resume", "grown", "--iterations", "9")
+    assert more["answers"] == 9 and more["problems"][0]["best"] > first["problems"][0]["best"]
+    assert invoke(["best", "grown"]) == 0 and "aa" in capsys.readouterr().out

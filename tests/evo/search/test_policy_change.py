@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,11 +67,3 @@ def test_failures_are_listed_by_reason_with_their_count_and_an_id(capsys) -> Non
     out = capsys.readouterr().out
     assert f"  {failed[0]['id']}  programs:easy/0  11 x " in out
     assert invoke(["show", "one", str(failed[0]["id"])]) == 0 and "error: " in capsys.readouterr().out
-
-
-def test_the_budget_of_tokens_is_not_the_length_of_a_reply(tmp_path: Path, capsys) -> None:
-    assert invoke([*SEARCH, "--policy", "scripted:mutate", "--max-tokens", "400"]) == 2
-    assert "--max-total-tokens" in capsys.readouterr().err
-    (tmp_path / "old.yaml").write_text("max_tokens: 400\n")
-    assert invoke([*SEARCH, "--policy", "scripted:mutate", "--config", "old.yaml"]) == 2
-    assert "the run's budget is max_total_tokens, the length of a reply max_new_tokens" in capsys.readouterr().err

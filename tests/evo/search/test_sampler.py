@@ -99,3 +99,44 @@ def test_prompts_that_no_call_has_begun_with_are_let_go_and_so_by_a_close():
 
     policy = Recorder(batch=4)
     sampled(policy, "ab", after=abandon)
+
+
+class Model(Recorder):
+    """A model in this process, whose prompts are answered one after the other, last first."""
+
+    tokenizer = model = encode = learner = between = update = logprobs = object()
+    context, stops = 99, frozenset()
+
+    async def sample(self, prompts, *, rollouts, answers, seed, watch=None):
+        groups = await super().sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
+        for number in reversed(range(len(prompts))):
+            watch.on_tokens(3 * (len(prompts) - number))
+            watch.on_group(number, groups[number])
+            await asyncio.sleep(self.delay)
+        if self.fail_on == "late":
+            raise PolicyUnavailable("gone")
+        return groups
+
+
+def test_a_model_here_gives_each_prompt_back_as_it_is_answered():
+    order = []
+
+    async def watch(sampler, futures):
+        for number, future in enumerate(futures):
+            future.add_done_callback(lambda _, number=number: order.append((number, sampler.drawing)))
+
+    found, sampler, busy = sampled(Model(batch=3, delay=0.05), "abc", rollouts=2, after=watch)
+    assert [number for number, _ in order] == [2, 1, 0] and {drawing for _, drawing in order} == {0}
+    assert [group.rollouts[0].text for group in found] == list("abc")
+    assert (sampler.meter.rollouts, sampler.meter.tokens) == (6, 18), "each counts once"
+    assert sum(group.seconds for group in found) <= busy
+
+
+def test_a_model_here_that_dies_keeps_what_it_has_answered_and_training_waits_for_whole_calls():
+    async def whole(sampler, futures):
+        sampler.whole_calls = True
+
+    found, *_ = sampled(Model(batch=2, fail_on="late"), "ab")
+    assert [group.rollouts[0].text for group in found] == ["a", "b"]
+    found, *_ = sampled(Model(batch=2, fail_on="late"), "ab", after=whole)
+    assert all(isinstance(fault, PolicyUnavailable) for fault in found)

@@ -13,7 +13,7 @@ from problems.contract import Score
 
 TABLES = {
     "candidates": "id, text, rewards, fitness, features, measures, feedback, error, generation",
-    "prompt_groups": "problem_id, sequence, best, best_fitness, parent_bin, better, copies, errors",
+    "prompt_groups": "problem_id, sequence, best, best_fitness, born, repeats, errors",
     "problems": "name, status, solved_sequence, best, best_fitness, dimensions, fingerprint",
 }
 

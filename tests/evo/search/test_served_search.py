@@ -12,14 +12,8 @@ from support.stored_rows import stored_groups
 
 from evo.cli import invoke
 
-SECRET = "sk-very-secret-key-12345"
-
-
-@pytest.fixture(autouse=True)
-def key(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-
-
+pytestmark = pytest.mark.usefixtures("here")
+COUNTED = ("tokens", "prompt_tokens", "cost")
 SEARCH = ["run", "programs:easy", "--limit", "2", "--answers", "1", "--rollouts", "2", "--max-new-tokens", "60"]
 
 
@@ -37,16 +31,14 @@ def test_a_wrong_address_is_one_line_before_anything_is_written(wrong: str, caps
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["vllm", "someone"])
-def test_tokens_and_cost_are_counted_stored_and_carried_over_a_resume(engine: str, capsys, tmp_path: Path) -> None:
-    with completion_server(engine=engine, key=SECRET) as server:
+def test_tokens_and_cost_are_counted_stored_and_carried_over_a_resume(engine: str, capsys) -> None:
+    with completion_server(engine=engine) as server:
         policy = f"{server.address}?price=1/3"
         first = told([*SEARCH, "--iterations", "3", "--name", "one", "--policy", policy], capsys)
         assert first["groups"] == 6 and first["tokens"] > 0 and first["prompt_tokens"] > first["tokens"]
         assert first["cost"] == pytest.approx((first["prompt_tokens"] + 3 * first["tokens"]) / 1e6, abs=1e-6)
         shown = told(["show", "one"], capsys)
-        assert [shown[key] for key in ("tokens", "prompt_tokens", "cost")] == [
-            first[key] for key in ("tokens", "prompt_tokens", "cost")
-        ]
+        assert {key: shown[key] for key in COUNTED} == {key: first[key] for key in COUNTED}
         assert invoke(["show", "one"]) == 0
         assert f"{first['tokens']:,} tokens, {first['prompt_tokens']:,} of prompts, cost" in capsys.readouterr().out
         again = told(["resume", "one", "--iterations", "5"], capsys)
@@ -55,11 +47,6 @@ def test_tokens_and_cost_are_counted_stored_and_carried_over_a_resume(engine: st
         assert again["prompt_tokens"] >= first["prompt_tokens"] + 4 * first["prompt_tokens"] / 6 * 0.5
     rollouts = [one.rollout for group in stored_groups("sqlite:///evo.db", "one") for one in group.rollouts]
     assert all(bool(len(one.token_ids)) is (engine == "vllm") for one in rollouts)
-    assert invoke(["export", "one", "-o", "traces.jsonl"]) == 0
-    assert len((tmp_path / "traces.jsonl").read_text().splitlines()) == 10
-    assert invoke(["report", "one", "-o", "report.html"]) == 0
-    for file in tmp_path.rglob("*"):
-        assert file.is_dir() or SECRET.encode() not in file.read_bytes(), f"{file} holds the key"
 
 
 @pytest.mark.parametrize(

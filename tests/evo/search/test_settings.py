@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.python_problem import PythonProblem
+from support.rows import yaml_rows
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -27,25 +28,7 @@ class Directory(PythonProblem):
         self.settings = settings
 
 
-@pytest.mark.parametrize(
-    ("problems", "batch", "slots", "settings", "expected"),
-    [
-        (1, 64, 0, {}, (10, 5)),  # one problem: as many prompts as islands
-        (30, 16, 0, {}, (32, 16)),  # never more than suits the policy
-        (30, 64, 0, {}, (60, 30)),
-        (30, 64, 0, {"parallel": 8}, (8, 4)),
-        (1, 16, 0, {"parallel": 1}, (1, 1)),
-        (3, 0, 0, {}, (10, 0)),  # continuous batching: prompts go one by one
-        (3, 0, 0, {"parallel": 50}, (50, 0)),
-        # an engine of known size is filled
-        (70, 0, 256, {"rollouts": 8}, (140, 0)),  # twice the problems fill it four times over already
-        (30, 0, 256, {"rollouts": 8}, (128, 0)),  # four times 32 groups
-        (3, 0, 256, {"rollouts": 8}, (25, 0)),  # no more than five for each of five islands
-        (12, 0, 64, {"iterations": 3}, (24, 0)),  # a short run stays a search
-        (1, 0, 32, {"rollouts": 4}, (15, 0)),  # four generations
-        (30, 0, 256, {"rollouts": 8, "parallel": 10}, (10, 0)),  # the user's word
-    ],
-)
+@pytest.mark.parametrize(("problems", "batch", "slots", "settings", "expected"), yaml_rows(__file__, "windows"))
 def test_batches_and_windows(problems, batch, slots, settings, expected):
     policy = SimpleNamespace(batch=batch, traits=PolicyTraits(slots=slots))
     config = RunConfig.model_validate({"iterations": 60, **settings} if slots else settings)
@@ -81,29 +64,7 @@ def test_a_run_stores_the_iterations_that_its_directories_plan():
     assert planned_iterations({"iterations": 7, "problems": ["a", "b", "c"]}, 2) == [7, 7]
 
 
-@pytest.mark.parametrize(
-    ("directory", "user", "decided"),
-    [
-        ({}, {}, {}),
-        (
-            {"seed": 42, "temperature": 0.7, "diff_based_evolution": True, "max_tokens": 4000, "top_p": 0.9},
-            {},
-            {"seed": 42, "temperature": 0.7, "answers": 1, "max_new_tokens": 4000, "top_p": 0.9},
-        ),
-        ({"diff_based_evolution": False}, {}, {"answers": 1}),
-        (
-            {"seed": 42, "temperature": 0.7, "diff_based_evolution": True, "max_tokens": 4000, "top_p": 0.9},
-            {"seed": 1, "temperature": 0.2, "answers": 4, "max_new_tokens": 100, "top_p": 1.0},
-            {},
-        ),
-        # a hosted model writes one whole program per reply
-        ({"answer_format": "python"}, {"policy": "openai:m@http://h"}, {"answers": 1}),
-        ({"answer_format": "python"}, {"policy": "openai:m@http://h", "answers": 4}, {}),
-        ({"answer_format": "python"}, {"policy": "scripted:mutate,openai:m@http://h"}, {"answers": 1}),
-        ({"answer_format": "python"}, {"policy": "scripted:mutate"}, {}),
-        ({"answer_format": "python"}, {"policy": "./model"}, {}),
-    ],
-)
+@pytest.mark.parametrize(("directory", "user", "decided"), yaml_rows(__file__, "directories"))
 def test_what_the_user_leaves_open_a_directory_decides(directory, user, decided):
     problem, config = Directory(**directory), RunConfig.model_validate(user)
     problem.answer_format = directory.get("answer_format", problem.answer_format)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from sqlalchemy import text
 from support.command_line import refused
+from support.rows import yaml_rows
 from support.stored_rows import stored_groups
 from support.training_runs import SMALL_POLICY, read_metrics, trained, weights
 
@@ -169,21 +170,7 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
     assert (len(traces), traces.left_out) == (12, {"not of 3 answers": 4})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["vpo", "--from-traces", "b"], "has no run named b; it has a"),
-        (
-            ["grpo", "--from-traces", "a"],
-            "can teach grpo: 12 chains of several answers; learn from them by multi_rlvr, vpo",
-        ),
-        (["vpo", "maze:train", "--from-traces", "a"], "problems cannot be set"),
-        (["vpo", "--from-traces", "a", "--rollouts", "4"], "rollouts cannot be set"),
-        (["vpo", "--from-traces", "a", "--answers", "2"], "can teach vpo: 12 not of 2 answers"),
-        (["vpo", "--from-traces", "a", "--evaluate", "maze:train/1"], "would be trained on and evaluated on"),
-        (["vpo", "--from-traces", "a", "--policy", "scripted:random-route"], "has no weights here to train"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), yaml_rows(__file__, "bad_input_is_one_line_and_leaves_nothing"))
 def test_bad_input_is_one_line_and_leaves_nothing(searched, tmp_path, here, monkeypatch, capsys, arguments, message):
     monkeypatch.setenv("EVO_DB", f"sqlite:///{searched}")
     assert message in refused(capsys, "train", *arguments, "-o", "x")
@@ -261,15 +248,12 @@ def test_groups_that_go_while_they_are_learned_from_are_told(db, tmp_path):
         trained(training)
 
 
-def test_passwords_are_not_kept():
+def test_passwords_are_not_kept_and_several_processes_are_refused(searched, monkeypatch, tmp_path):
     address = "postgresql+psycopg://me:secret@host/db"
     run = parse(TrainRun, {"method": "vpo", "from_traces": [f"a@{address}", "b"], "db": address}, "a test")
     kept = run.stored()
     assert "secret" not in json.dumps(kept)
     assert kept["db"] == "postgresql+psycopg://me@host/db" and kept["from_traces"][1] == "b"
-
-
-def test_several_processes_are_refused(searched, monkeypatch, tmp_path):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(BadInput, match="one process"):
         begin(settings(f"sqlite:///{searched}"), str(tmp_path / "x"), "")

@@ -133,6 +133,5 @@ def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
 
 
 def test_missing_answers_are_asked_for_all_the_same():
-    assert (
-        parent_usage([TrainingPrompt(0, Selection(PARENT, (), ()))], [group(("UUUU", 0.9), asked=4)])["refined"] == 0.25
-    )
+    shown = TrainingPrompt(0, Selection(PARENT, (), ()))
+    assert parent_usage([shown], [group(("UUUU", 0.9), asked=4)])["refined"] == 0.25

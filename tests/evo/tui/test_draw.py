@@ -52,30 +52,23 @@ def test_a_comparison_shows_its_verdicts_the_shown_ones_first():
 
 
 @pytest.mark.parametrize(
-    ("changes", "state", "mood"),
+    ("status", "changes", "state", "mood"),
     [
-        ({}, " left", ""),
-        ({"remaining": None}, "… left", ""),
-        ({"fault": "gone"}, "the database is not responding", "bad"),
+        ("running", {}, " left", ""),
+        ("running", {"remaining": None}, "… left", ""),
+        ("running", {"fault": "gone"}, "the database is not responding", "bad"),
+        ("done", {}, "the run has ended, 2:05", "good"),
+        ("failed", {"reason": "x"}, "the run has ended, 1 failed, 2:05", "bad"),
+        ("interrupted", {"reason": "its process"}, "interrupted after 2:05", "warn"),
+        ("interrupted", {"reason": LOST}, "its process died", "warn"),
     ],
 )
-def test_the_state_in_words(changes, state, mood):
-    words, found = replace(samples.alone(), **changes).state(samples.NOW)
-    assert found == mood and state in words
-
-
-@pytest.mark.parametrize(
-    ("status", "reason", "state", "mood"),
-    [
-        ("done", "", "the run has ended, 2:05", "good"),
-        ("failed", "x", "the run has ended, 1 failed, 2:05", "bad"),
-        ("interrupted", "its process", "interrupted after 2:05", "warn"),
-        ("interrupted", LOST, "its process died", "warn"),
-    ],
-)
-def test_the_state_of_a_run_that_has_ended(status, reason, state, mood):
-    arm = samples.arm("fair-elm", 1.4, seeds=1, status=status, reason=reason)
-    words, found = samples.snapshot([arm], reference=None).state(samples.NOW)
+def test_the_state_in_words(status, changes, state, mood):
+    snapshot = replace(samples.alone(), **changes) if status == "running" else None
+    if snapshot is None:
+        arm = samples.arm("fair-elm", 1.4, seeds=1, status=status, **changes)
+        snapshot = samples.snapshot([arm], reference=None)
+    words, found = snapshot.state(samples.NOW)
     assert state in words and found == mood
 
 

@@ -1,10 +1,10 @@
-"""`evo ui` in a real browser: its pages fit, and a page whose run continues is loaded again at the same place. Needs
-playwright and a Chromium; skipped without, but not where CI is set."""
+"""`evo ui` in a real browser: its pages fit, its forms need no mouse, and a page whose run continues is loaded again at
+the same place. Needs playwright and a Chromium; skipped without, but not where CI is set."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.hostile_text import HOSTILE
 from support.page_faults import CLIPPED, TOO_SMALL
 
 from islands.store import Store
@@ -13,10 +13,8 @@ pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_the_list_and_a_run_fit_and_hostile_texts_do_nothing(tab, serve, made, hostile_runs, width):
+def test_the_list_and_a_run_fit_and_hostile_texts_do_nothing(tab, serve, made, hostile, width):
     tab.set_viewport_size({"width": width, "height": 900})
-    with ThreadPoolExecutor(1) as thread:  # the browser's event loop runs in this one
-        hostile = thread.submit(hostile_runs, HOSTILE, iterations=4).result()
     for address in (made, hostile):
         with serve(address) as server:
             tab.goto(server.address)
@@ -26,16 +24,67 @@ def test_the_list_and_a_run_fit_and_hostile_texts_do_nothing(tab, serve, made, h
                 assert tab.evaluate(TOO_SMALL) == tab.evaluate(CLIPPED) == [], name
                 if name == "list":
                     tab.click("#runs tbody a")
+                    tab.wait_for_url("**/run/*")
                 elif name == "run":
                     assert tab.locator("svg.plot").count() > 0
                     dot = tab.locator(".map:visible circle[data-id]").last  # the fittest, above the others
                     id = dot.get_attribute("data-id")
                     dot.click()
+                    tab.wait_for_url(f"**/candidate/{id}")
                     assert tab.locator("h1").text_content() == f"Candidate {id}"
             assert all(url.startswith((server.address, "data:")) for url in tab.requests)
             tab.goto("about:blank")
         tab.requests.clear()
     assert tab.complaints == []
+
+
+def test_a_cell_note_tags_and_delete_by_keyboard_alone(tab, serve, trade_run, tmp_path):
+    """And on the narrow screen, where all of it is folded."""
+    file = shutil.copy(trade_run, tmp_path / "evo.db")
+
+    def focus(selector):
+        for _ in range(400):
+            tab.keyboard.press("Tab")
+            if tab.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+                return
+        pytest.fail(f"the keyboard does not reach {selector}")
+
+    def press(selector, key="Enter"):
+        focus(selector)
+        tab.keyboard.press(key)
+
+    tab.set_viewport_size({"width": 390, "height": 844})
+    with serve(f"sqlite:///{file}") as server:
+        tab.goto(server.address)
+        press("#runs a")
+        tab.wait_for_url("**/run/trade")
+        focus("svg a[tabindex='0']")
+        id = tab.evaluate("document.activeElement.querySelector('rect').dataset.id")
+        tab.keyboard.press("Enter")
+        tab.wait_for_url(f"**/candidate/{id}")
+        tab.go_back()
+        press("#label summary")
+        for field, text in (("tags", "slow trade"), ("note", "second try")):
+            focus(f"[name={field}]")
+            tab.keyboard.type(text)
+        press("#label button")
+        tab.wait_for_selector(".note")
+        assert tab.locator(".note").inner_text().split() == ["#slow", "#trade", "second", "try"]
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+        press("nav a")
+        tab.wait_for_selector("[data-tag]")
+        press("[data-tag='#slow']")
+        assert tab.locator("#runs .count").inner_text() == "1 shown"
+        tab.fill("input[data-filter]", "#slo")
+        assert tab.locator("#runs .count").inner_text() == "0 shown"
+        tab.goto(f"{server.address}run/trade")
+        press("#label summary")
+        press("#label a")
+        tab.wait_for_url("**/delete")
+        assert tab.evaluate(TOO_SMALL) == [] and "cannot be undone" in tab.locator("main").inner_text()
+        press("main button")
+        tab.wait_for_selector("text=There are no runs yet")
+        assert tab.complaints == []
 
 
 def test_a_search_appears_and_its_page_goes_on_where_the_reader_was(
@@ -59,7 +108,7 @@ def test_a_search_appears_and_its_page_goes_on_where_the_reader_was(
         search.result()
         with Store.open(address) as store:
             store.finish_run(store.run("first").id, "done")
-        tab.wait_for_function("() => document.body.dataset.version === undefined")  # the last one, which stays
+        tab.wait_for_selector("text=the run has ended")
         tab.click("nav >> text=Runs")
         assert tab.complaints == []
         tab.context.set_offline(True)

@@ -281,7 +281,7 @@ def our_population(case: Case, folder: Path) -> Any:
         "members": sorted(island.members),
         "ranked": [rounded(memory.columns.fitness[number]) for number in island.falling()],
         "best": islands.best,
-        "archive": [number for number in range(len(case["programs"])) if (number, 0) in islands.hall],
+        "archive": [number for number in range(len(case["programs"])) if (number, 0) in islands.hall._all],
         "cells": {"-".join(map(str, cell)): number for cell, number in sorted(island.archive.cells.items())},
     }
 

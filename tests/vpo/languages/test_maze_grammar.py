@@ -22,7 +22,7 @@ from vpo.training.forward import completion_logprobs, pack_groups
 
 DIALECT = open_dialect(EDIT_DIALECT)
 WORDS = DIALECT.vocabulary()
-NAMES = ("maze:hard/0", "maze:compromise/3", "maze:large/2")
+NAMES = ("maze:hard/0", "maze:large/2")
 STOP = WORDS.index("<eos>")
 
 
@@ -41,9 +41,9 @@ def parents_of(problem, seed=0):
 def test_whatever_the_grammar_allows_reaches_the_exit_within_the_budget(name, kind):
     (problem,) = problem_set(name)
     prompt = DIALECT.prompt(problem, parents_of(problem)[kind], 2)
-    grammar = DIALECT.grammar([ids_of(prompt)], torch.zeros(100, dtype=torch.long))
+    grammar = DIALECT.grammar([ids_of(prompt)], torch.zeros(40, dtype=torch.long))
     generator = torch.Generator().manual_seed(kind)
-    written = [[] for _ in range(100)]
+    written = [[] for _ in range(40)]
     favour = torch.ones(len(WORDS))
     favour[[WORDS.index(word) for word in WORDS if word[0] in "k="]] = 0.05  # most words are new steps
     while not all(words[-1:] == [STOP] for words in written):
@@ -57,7 +57,7 @@ def test_whatever_the_grammar_allows_reaches_the_exit_within_the_budget(name, ki
         for moves in answers:
             walk = simulate(problem.maze, moves)
             assert walk.reached and walk.steps == len(moves) <= problem.maze.budget
-    assert len({tuple(words) for words in written}) > 50
+    assert len({tuple(words) for words in written}) > 20
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -65,7 +65,7 @@ def test_the_routes_and_edits_of_a_planner_are_allowed(name):
     (problem,) = problem_set(name)
     planner, rng = Planner(problem.maze), random.Random(1)
     for parent in parents_of(problem):
-        for _ in range(10):
+        for _ in range(5):
             moves = moves_between(problem.maze, planner.route(rng))
             prompt = DIALECT.prompt(problem, parent, 1)
             chain = DIALECT.write(problem, [moves], prompt)
@@ -80,7 +80,7 @@ def test_the_routes_and_edits_of_a_planner_are_allowed(name):
 def test_most_lessons_keep_to_the_grammar():
     """Not all: a lesson's noise makes some routes longer than their budget."""
     kept = 0
-    for lesson in (lessons := Lessons(3, frozenset(), EDIT_DIALECT).batch(30)):
+    for lesson in (lessons := Lessons(3, frozenset(), EDIT_DIALECT).batch(20)):
         grammar = DIALECT.grammar([ids_of(" ".join(lesson.prompt))], torch.zeros(1, dtype=torch.long))
         legal = []
         for token in map(WORDS.index, lesson.chain):
@@ -132,7 +132,7 @@ def test_sampling_and_training_keep_to_the_grammar():
     (problem,) = problem_set("maze:hard/5")
     texts = [DIALECT.prompt(problem, parent, 2) for parent in parents_of(problem)]
     prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]
-    groups = asyncio.run(policy.sample(prompts, rollouts=6, answers=2, seed=0))
+    groups = asyncio.run(policy.sample(prompts, rollouts=3, answers=2, seed=0))
     for text, group in zip(texts, groups, strict=True):
         for rollout in group:
             answers = DIALECT.read(rollout.text, text)

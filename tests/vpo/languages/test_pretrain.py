@@ -1,6 +1,5 @@
 """Lessons, a tiny pretraining, and the files that come of it."""
 
-import hashlib
 import json
 import math
 import random
@@ -8,16 +7,16 @@ import random
 import pytest
 
 from problems.contract import BadAddress
-from problems.maze.planner import moves_between
 from problems.maze.sets import held_out_tiles
+from vpo.languages import maze_lessons
+from vpo.languages import pretrain as pretraining
 from vpo.languages.contract import checkpoint_path, dialect_of, open_dialect, shipped
 from vpo.languages.maze import CHECKPOINTS
-from vpo.languages.maze_lessons import Lessons, edit, mutate_route
-from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, MOST_NEW, encode_edit, encode_prompt, size_of, vocabulary
+from vpo.languages.maze_lessons import Lessons, mutate_route
+from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, size_of, vocabulary
 from vpo.languages.maze_words import decode_chain as routes
-from vpo.languages.pretrain import PretrainConfig, PretrainProgress, pretrain, pretrain_command
-
-TINY = PretrainConfig(steps=12, width=32, layers=1, heads=2, batch=4, sort_over=2, warm_up=2, learning_rate=1e-2)
+from vpo.policies.registry import policy_at
+from vpo.training.config import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -84,56 +83,37 @@ def test_lessons_of_edits_are_valid_routes_that_keep_most_of_the_parent_on_board
     assert 0.9 < copies / answers < 1.0  # a parent that was cut at its first steps leaves little to keep
 
 
-def test_an_edit_is_written_as_it_is_applied():
-    rng, lessons = random.Random(0), Lessons(5, frozenset())
-    lessons.batch(10)
-    middles = beginnings = ends = 0
-    for planner in lessons._pool * 20:
-        maze, parent = planner.maze, lessons._noisy(planner, planner.route(rng))[: planner.maze.budget + 1]
-        found = edit(planner, parent, rng, MOST_NEW)
-        if found is None:  # nothing that was tried fits the budget
-            continue
-        assert parent[-1] != maze.end or len(found.middle) - 1 <= MOST_NEW
-        route = found.applied(parent)
-        assert route != parent and route[-1] == maze.end and len(route) - 1 <= maze.budget
-        prompt = encode_prompt(maze, moves_between(maze, parent), dialect=EDIT_DIALECT)
-        assert routes(" ".join(encode_edit(parent, found)), prompt) == [moves_between(maze, route)]
-        middles += bool(found.start) and found.end is not None
-        beginnings += not found.start
-        ends += found.end is None
-    assert min(middles, beginnings, ends) > 10
+@pytest.fixture
+def tiny(monkeypatch):
+    """Few lessons a step, of any boards."""
+    settings = {"_BATCH": 4, "_SORT_OVER": 2, "_WARM_UP": 2, "_OPTIMIZER": TrainConfig(lr=1e-2)}
+    for name, value in settings.items():
+        monkeypatch.setattr(pretraining, name, value)
+    monkeypatch.setattr(maze_lessons, "held_out_tiles", frozenset)
 
 
-def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
-    seen: list[PretrainProgress] = []
-    history = pretrain(tmp_path / "a", TINY, report=seen.append, every=3)
-    assert seen == history and [p.step for p in history] == [3, 6, 9, 12]
-    assert history[0].loss < math.log(len(vocabulary(DIALECT))) + 1.5
-    assert history[-1].loss < history[0].loss - 0.5
-    pretrain(tmp_path / "b", TINY)
+def test_a_tiny_pretraining_learns_and_repeats(tmp_path, tiny):
+    losses = []
+    for name in "ab":
+        report = lambda step, loss: losses.append((step, loss))  # noqa: E731
+        pretraining.pretrain(tmp_path / name, steps=12, width=32, layers=1, heads=2, report=report)
+    assert losses[0] == losses[1] and losses[0][0] == 12 and losses[0][1] < math.log(len(vocabulary(DIALECT))) - 0.5
     a, b = ((tmp_path / name / "model.safetensors").read_bytes() for name in "ab")
-    assert hashlib.sha256(a).digest() == hashlib.sha256(b).digest()
-
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "a")
-    assert (
-        AutoTokenizer.from_pretrained(tmp_path / "a").vocab_size == model.config.vocab_size == len(vocabulary(DIALECT))
-    )
-    assert dialect_of(tmp_path / "a") == "maze-compact"
+    assert a == b
+    policy = policy_at(str(tmp_path / "a"))
+    assert policy.prompt_format == "maze-compact" and policy.tokenizer.vocab_size == len(vocabulary(DIALECT))
     assert "steps 12" in (tmp_path / "a" / "README.md").read_text()
 
 
-def test_settings_without_sense_are_refused(tmp_path, capsys):
+def test_the_command_refuses_settings_without_sense(tmp_path, tiny, capsys):
     for wrong in (["--width", "30"], ["--steps", "0"], ["--language", "klingon"]):
         with pytest.raises(SystemExit, match="2"):
-            pretrain_command([str(tmp_path), *wrong])
+            pretraining.pretrain_command([str(tmp_path), *wrong])
     assert "even multiple" in capsys.readouterr().err
-    assert (
-        pretrain_command([str(tmp_path / "a"), "--steps", "2", "--width", "32", "--layers", "1", "--batch", "2"]) == 0
-    )
+    again = [str(tmp_path / "a"), "--steps", "2", "--width", "32", "--layers", "1"]
+    assert pretraining.pretrain_command(again) == 0
     with pytest.raises(SystemExit, match="2"):
-        pretrain_command([str(tmp_path / "a")])
+        pretraining.pretrain_command(again)
 
 
 def test_only_what_ships_has_an_address():

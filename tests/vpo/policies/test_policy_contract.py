@@ -28,7 +28,7 @@ class TestTrainablePolicies(TrainablePolicyContract):
         self.address = request.param if ":" in request.param else str(request.getfixturevalue(request.param))
 
     def open_policy(self) -> TrainablePolicy:
-        few = 8 if self.address.startswith("vllm:") else 24  # that server samples without a cache
+        few = 4 if self.address.startswith("vllm:") else 24  # that server samples without a cache
         policy = policy_at(self.address, threads=1, max_tokens=few)
         assert isinstance(policy, TrainablePolicy)
         return policy

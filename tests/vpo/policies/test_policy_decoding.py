@@ -17,6 +17,7 @@ from problems.types import Prompt, Rollout
 from vpo.hf import engine
 from vpo.hf.cache import InPlaceLayer, cache_argument
 from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, batches, sample_rows
+from vpo.hf.policy import _measure_threads
 from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import policy_at
@@ -107,11 +108,15 @@ def test_small_batches_sample_what_a_large_one_does(policy_of, checkpoint: str) 
         for stream, prompt in enumerate(np.arange(20 + 7 * i, dtype=np.int32) + 17 for i in range(4))
         for rollout in range(3)
     ]
-    whole = sample_rows(policy.model, requests, 3, SamplingParams(1.0, 1.0, stops, 0, 512, 1 << 30))
+
+    def texts(rows: int, cells: int) -> list[list[int]]:
+        drawn = dict(sample_rows(policy.model, requests, 3, SamplingParams(1.0, 1.0, stops, 0, rows, cells)))
+        return [drawn[number].token_ids.tolist() for number in range(len(requests))]
+
+    whole = texts(512, 1 << 30)
     for rows, cells in ((5, 1 << 30), (1, 1 << 30), (512, 130), (512, 1)):
-        parts = sample_rows(policy.model, requests, 3, SamplingParams(1.0, 1.0, stops, 0, rows, cells))
-        assert [one.token_ids.tolist() for one in parts] == [one.token_ids.tolist() for one in whole]
-    assert all(len(one.token_ids) <= request.limit for one, request in zip(whole, requests, strict=True))
+        assert texts(rows, cells) == whole
+    assert all(len(ids) <= request.limit for ids, request in zip(whole, requests, strict=True))
 
 
 def test_a_late_look_at_the_rows_changes_nothing(policy_of, checkpoint: str, monkeypatch) -> None:
@@ -230,16 +235,19 @@ def test_broken_weights_make_the_policy_unavailable(policy_of, llama, monkeypatc
 
 
 def test_decoding_stops_between_two_steps(policy_of, llama) -> None:
-    policy, steps = policy_of(llama), iter(range(4))
+    policy, asked = policy_of(llama), []
+    request = SampleRequest(np.arange(3, dtype=np.int32), 0, 0, 9)
+
+    def go_on(tokens: int) -> bool:
+        asked.append(tokens)
+        return tokens < 3
+
     with pytest.raises(Stopped):
-        sample_rows(
-            policy.model,
-            [SampleRequest(np.arange(3, dtype=np.int32), 0, 0, 9)],
-            0,
-            SamplingParams(1, 1, frozenset(), 0, 9, 99),
-            lambda: next(steps) == 3,
-        )
-    assert next(steps, None) is None
+        list(sample_rows(policy.model, [request], 0, SamplingParams(1, 1, frozenset(), 0, 9, 99), go_on))
+    layers = policy.model.config.num_hidden_layers
+    assert asked == [0] * layers + [0, 1, 2, 3], "between the layers of the prompt, then before each token"
+    with pytest.raises(Stopped):
+        list(sample_rows(policy.model, [request], 0, SamplingParams(1, 1, frozenset(), 0, 9, 99), lambda tokens: False))
 
 
 @pytest.mark.parametrize("name", ["base", "vpo", "grpo", "edit-solve"])
@@ -328,3 +336,19 @@ def test_broken_logits_of_a_large_vocabulary_are_found(top_p: float) -> None:
     logits[1, 7] = float("nan")
     with pytest.raises(FloatingPointError, match="not finite"):
         draw(logits, torch.full((3,), 0.5, dtype=torch.float64), 1.0, top_p)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "chosen"), [((0.04, 0.02, 0.01), 4), ((0.02, 0.04, 0.01), 1), ((0.04, 0.02, 0.02), 2)]
+)
+def test_threads_are_doubled_while_a_step_becomes_quicker(seconds, chosen: int, monkeypatch) -> None:
+    """By a clock that runs as told for one, two and four threads."""
+    state = {"threads": 4, "now": 0.0}
+    monkeypatch.setattr(torch, "get_num_threads", lambda: state["threads"])
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: state.update(threads=threads))
+    monkeypatch.setattr("vpo.hf.policy.time.perf_counter", lambda: state["now"])
+
+    def step(input_ids):
+        state["now"] += dict(zip((1, 2, 4), seconds, strict=True))[state["threads"]]
+
+    assert _measure_threads(step) == chosen and state["threads"] == 4

@@ -26,7 +26,7 @@ def embedded() -> PreTrainedModel:
     return model
 
 
-@pytest.mark.parametrize(("rows", "padded"), [(1, False), (3, True), (17, True)])
+@pytest.mark.parametrize(("rows", "padded"), [(1, False), (5, True)])
 def test_its_logits_are_those_of_the_model(rows: int, padded: bool) -> None:
     model = embedded()
     step = llama_step(model)
@@ -38,7 +38,7 @@ def test_its_logits_are_those_of_the_model(rows: int, padded: bool) -> None:
         real[0, :7] = False
     with torch.inference_mode():
         ours, theirs = prefill(model, ids, real), prefill(model, ids, real)
-        for turn in range(90):  # beyond the room that the cache has to spare
+        for turn in range(70):  # beyond the room that the cache has to spare
             tokens = torch.randint(3, 480, (rows,), generator=chance)
             real = torch.nn.functional.pad(real, (0, 1), value=True)
             positions, mask = real.sum(-1) - 1, real[:, None, None] if padded else None

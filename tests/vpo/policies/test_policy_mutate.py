@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import random
+from functools import cache
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ LIMIT = 99
 HEAD, TAIL = PROGRAM.split("# EVOLVE-BLOCK-START")[0], PROGRAM.split("# EVOLVE-BLOCK-END")[1]
 
 
+@cache
 def mutants(parent: str, others=(), task="", python=False, count=200) -> list[str]:
     return [mutate_answer(parent, others, task, python, random.Random(seed)) for seed in range(count)]
 

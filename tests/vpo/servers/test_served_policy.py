@@ -7,12 +7,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import openai
 import pytest
+import yaml
 from support.completion_server import (
     FAULTS,
     CompletionServer,
@@ -35,6 +37,8 @@ from vpo.servers.client import retry_after
 from vpo.servers.policy import ServedPolicy
 
 PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
+REPLIES = yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8"))
+FAULTS_BY_NAME = {"garbage": garbage, "gone": gone, "limited": limited(3600)}
 
 
 def sampling(
@@ -149,22 +153,10 @@ def test_retry_after_is_waited_for_and_a_long_one_is_shown(monkeypatch: pytest.M
         assert again - refused >= 0.65
 
 
-@pytest.mark.parametrize(
-    ("faults", "said"),
-    [
-        ([500] * 2, "failed, asked 2 times: 500 status 500; look at the server"),
-        ([429] * 2, "is rate-limiting .429.: status 429; lower .concurrency=, or evo resume later"),
-        ([limited(3600)], "is rate-limiting .429.: slow down; .* evo resume in 3600 s"),
-        ([garbage] * 2, "an unreadable reply 2 times: what is no JSON"),
-        ([gone] * 2, "cannot be reached, tried 2 times.*start the server again"),
-        ([401], "refuses the key: status 401; set OPENAI_API_KEY"),
-        ([404], "does not serve tiny .any more."),
-        ([400], "refuses the request: 400 status 400"),
-    ],
-)
+@pytest.mark.parametrize(("faults", "said"), REPLIES["lasting"])
 def test_a_lasting_fault_is_one_line_that_says_what_to_do(faults: list[Any], said: str) -> None:
     with completion_server() as server, pytest.raises(PolicyUnavailable, match=said) as caught:
-        asked(server, "retries=1", once_open={"faults": list(faults)})
+        asked(server, "retries=1", once_open={"faults": [FAULTS_BY_NAME.get(fault, fault) for fault in faults]})
     assert "\n" not in str(caught.value) and not server.manners.faults
 
 
@@ -220,32 +212,33 @@ def test_a_prompt_beyond_the_context_is_too_long_and_one_that_leaves_some_room_g
                 ask(characters)
 
 
-@pytest.mark.parametrize(
-    ("name", "said", "left_out"),
-    [
-        ("seed", "Unrecognized request argument supplied: seed", "seed"),
-        ("chat_template_kwargs", "extra inputs are not permitted: 'chat_template_kwargs'", "chat_template_kwargs"),
-        ("max_tokens", "'max_tokens' is not supported with this model. Use 'max_completion_tokens'", "max_tokens"),
-        ("top_p", "top_p is deprecated here", "top_p"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), REPLIES["unknown"])
 @pytest.mark.filterwarnings("ignore:.*takes no seed")
-def test_parameters_that_a_server_does_not_know_are_left_out_from_then_on(name: str, said: str, left_out: str) -> None:
+def test_parameters_that_a_server_does_not_know_are_left_out_from_then_on(name: str, said: str) -> None:
     with completion_server() as server:
         assert all(rollout.text for (rollout,) in asked(server, times=2, once_open={"refuses": {name: said}}))
         refused, *answered = server.requests
     assert len(answered) == 2
     for request in answered:
-        assert left_out not in request
+        assert name not in request
         if name == "max_tokens":
             assert request["max_completion_tokens"] == 40
 
 
-def test_a_temperature_that_a_model_refuses_is_not_left_out() -> None:
-    with completion_server(refuses={"temperature": "'temperature' does not support 0.7, only 1"}, engine="") as server:
-        with pytest.raises(PolicyUnavailable, match="does not support 0.7"):
-            asked(server, temperature=0.7)
-        assert asked(server, temperature=1.0)[0][0].text
+@pytest.mark.parametrize(
+    ("name", "said", "options", "temperature"),
+    [
+        ("temperature", "'temperature' does not support 0.7, only 1", "", 0.7),
+        ("reasoning_effort", "unknown parameter: 'reasoning_effort'", "reasoning_effort=low", 1.0),
+    ],
+)
+def test_what_was_asked_for_is_not_left_out_when_it_is_refused(
+    name: str, said: str, options: str, temperature: float
+) -> None:
+    with completion_server(refuses={name: said}, engine="") as server:
+        with pytest.raises(PolicyUnavailable, match=said):
+            asked(server, options, temperature=temperature)
+        assert name != "temperature" or asked(server, temperature=1.0)[0][0].text
 
 
 @pytest.mark.parametrize("filtered", ["", "response", "system prompt"])
@@ -307,12 +300,6 @@ def test_reasoning_effort_and_further_fields_are_sent() -> None:
         assert request["chat_template_kwargs"] == {"enable_thinking": False} and "reasoning_effort" not in request
 
 
-def test_a_field_that_was_asked_for_is_not_left_out_when_it_is_refused() -> None:
-    refuses = {"reasoning_effort": "unknown parameter: 'reasoning_effort'"}
-    with completion_server(refuses=refuses) as server, pytest.raises(PolicyUnavailable, match="reasoning_effort"):
-        requests(server, "reasoning_effort=low")
-
-
 def test_headers_take_secrets_from_the_environment_and_no_reply_with_one_is_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -348,11 +335,7 @@ def test_a_model_that_turns_out_to_reason_gets_more_room() -> None:
 
 
 def group(server: CompletionServer, options: str = "", rollouts: int = 1) -> list[Rollout]:
-    async def work(policy: ServedPolicy) -> list[Rollout]:
-        (found,) = await policy.sample([PROMPT], rollouts=rollouts, answers=1, seed=3)
-        return found
-
-    return sampling(server, options, work)
+    return asked(server, f"n=off&{options}", rollouts=rollouts, max_tokens=400)[0]
 
 
 def spent(groups: list[list[Rollout]]) -> tuple[int, int]:
@@ -439,68 +422,33 @@ def replies(*choices: dict[str, Any], status: int = 200, **body: Any) -> Callabl
     return lambda handler: send(handler, status, {"choices": numbered, "usage": usage, **body})
 
 
-CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-
-
-@pytest.mark.parametrize(
-    ("choice", "reason", "text"),
-    [
-        ({"message": {"content": None, "reasoning_content": "So: x"}}, Unanswered.REASONING, "So: x"),
-        ({"message": {"content": "", "reasoning": "So"}, "finish_reason": "length"}, Unanswered.CUT, "So"),
-        ({"message": {"content": ""}, "finish_reason": "content_filter"}, Unanswered.FILTERED, ""),
-        ({"message": {"content": "half"}, "finish_reason": "content_filter"}, Unanswered.FILTERED, "half"),
-        ({"message": {"tool_calls": [CALL]}, "finish_reason": "tool_calls"}, Unanswered.CALL, "[{'name': 'f', '"),
-        ({"message": {"content": None, "refusal": "I must not."}}, Unanswered.REFUSED, "I must not."),
-        ({"message": {"content": "x", "refusal": None, "tool_calls": None}}, None, "x"),
-        ({"message": {"content": "x", "tool_calls": [CALL]}, "finish_reason": "tool_calls"}, None, "x"),
-    ],
-)
-def test_what_a_server_withholds_is_named_with_its_text(choice: Any, reason: Any, text: str) -> None:
+@pytest.mark.parametrize(("choice", "reason", "text"), REPLIES["withheld"])
+def test_what_a_server_withholds_is_named_with_its_text(choice: Any, reason: str | None, text: str) -> None:
     with hosted_server(scripted()) as server:
         server.manners.faults = [replies(choice)]
         (rollout,) = group(server)
-    assert ScoredRollout(rollout, ()).unanswered is reason
+    assert ScoredRollout(rollout, ()).unanswered is (reason and Unanswered[reason])
     assert rollout.text.replace('"', "'").startswith(text)
 
 
 def test_an_answer_that_a_reasoning_parser_took_is_read_if_the_model_was_told_not_to_think() -> None:
     taken = {"message": {"content": None, "reasoning_content": "<answer_1>x</answer_1>"}}
     with completion_server(engine="vllm", gives_ids=False) as server:
-
-        async def work(policy: ServedPolicy) -> list[Rollout]:
-            server.manners.faults = [replies(taken)]
-            return (await policy.sample([PROMPT], rollouts=1, answers=1, seed=3))[0]
-
-        (rollout,) = sampling(server, "logprobs=off", work)
+        ((rollout,),) = asked(server, "logprobs=off", once_open={"faults": [replies(taken)]})
     assert server.requests[-1]["chat_template_kwargs"] == {"enable_thinking": False}
     assert rollout.text == "<answer_1>x</answer_1>" and rollout.withheld is None
 
 
-@pytest.mark.parametrize(
-    ("code", "said", "requests"),
-    [
-        (429, "is rate-limiting .429.: too much; lower .concurrency=, or evo resume later", 2),
-        (502, "failed, asked 2 times: 502 too much; look at the server", 2),
-        ("529", "failed, asked 2 times: 529 too much", 2),
-        (401, "refuses the key: too much; set OPENAI_API_KEY", 1),
-        (400, "refuses the request: 400 too much", 1),
-        ("model_error", "an unreadable reply 2 times: an error: too much", 2),
-    ],
-)
+@pytest.mark.parametrize(("code", "said", "requests"), REPLIES["inside"])
 @pytest.mark.parametrize("inside", [True, False])
 def test_an_error_inside_a_reply_is_handled_as_its_code_says(inside: bool, code: Any, said: str, requests: int) -> None:
     error = {"code": code, "message": "too much"}
     choice = {"message": {"content": "half"}, "finish_reason": "error", "error": error}
+    fault = replies(choice) if inside else replies(choices=None, error=error)
     with hosted_server(scripted()) as server:
-
-        async def work(policy: ServedPolicy) -> Any:
-            before = len(server.requests)
-            server.manners.plan = scripted(after=replies(choice) if inside else replies(choices=None, error=error))
-            with pytest.raises(PolicyUnavailable, match=said):
-                await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
-            return len(server.requests) - before
-
-        assert sampling(server, "retries=1", work) == requests
+        with pytest.raises(PolicyUnavailable, match=said):
+            asked(server, "retries=1", once_open={"plan": scripted(after=fault)})
+        assert len(server.requests) == requests
 
 
 def test_the_choices_beside_one_that_failed_are_kept() -> None:
@@ -509,14 +457,10 @@ def test_the_choices_beside_one_that_failed_are_kept() -> None:
         {"message": {"content": ""}, "error": {"code": 502, "message": "idle"}},
     )
     with hosted_server(scripted()) as server:
-
-        async def work(policy: ServedPolicy) -> list[Rollout]:
-            server.manners.faults = [replies(good, bad, good)]
-            (found,) = await policy.sample([PROMPT], rollouts=3, answers=1, seed=3)
-            assert policy.server.takes_n
-            return found
-
-        found = sampling(server, "retries=1", work, n="auto")
+        (found,) = asked(server, "retries=1", rollouts=3, once_open={"faults": [replies(good, bad, good)]})
+        assert [one.get("n") for one in server.requests] == [3, None]
+        asked(server, rollouts=3)
+        assert [one.get("n") for one in server.requests] == [3]
     assert [rollout.text for rollout in found][:2] == ["good", "good"] and found[2].text.startswith("```python")
 
 
@@ -526,20 +470,10 @@ def test_the_tokens_of_a_reply_without_choices_are_counted() -> None:
         assert spent([group(server)]) == (100, 20)
 
 
-REFUSALS = {
-    "Gemma's template": (400, "System role not supported"),
-    "as a fault of the template": (500, "System role not supported"),
-    "OpenAI's": (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
-    "Google's": (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
-    "Mistral's template": (400, "Only user and assistant roles are supported!"),
-    "alternating roles": (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
-}
-
-
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_system_message_that_is_refused_goes_into_the_user_s_in_every_request_in_flight(refusal: str) -> None:
-    status, said = REFUSALS[refusal]
-
+@pytest.mark.parametrize(("status", "said"), REPLIES["system"])
+def test_a_system_message_that_is_refused_goes_into_the_user_s_in_every_request_in_flight(
+    status: int, said: str
+) -> None:
     def refuse(server: CompletionServer, handler: Any, body: dict[str, Any]) -> bool:
         if body["messages"][0]["role"] != "system":
             return False

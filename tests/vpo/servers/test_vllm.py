@@ -26,8 +26,7 @@ from islands.store import Store
 from islands.training import training_steps
 from problems.contract import BadAddress
 from problems.types import Prompt
-from vpo.policies.address import PolicySettings, parse_address
-from vpo.policies.checkpoint import trained_answers, write_trained
+from vpo.policies.address import PolicySettings
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
 from vpo.policies.registry import policy_at
 from vpo.servers.address import VllmOptions
@@ -332,11 +331,3 @@ def test_an_adapter_that_cannot_be_loaded_is_one_line(
     with pytest.raises(BadAddress, match=message) as caught:
         policy_at(f"{kind}{adapter(tmp_path, **filled)}")
     assert "\n" not in str(caught.value)
-
-
-def test_what_a_checkpoint_was_trained_for_is_known_through_vllm_too(tmp_path: Path) -> None:
-    write_trained(tmp_path, {"method": "vpo", "answers": 5})
-    for name in (f"vllm:{tmp_path}?temperature=0.5", f"vllm:{tmp_path}@http://host:8000"):
-        assert trained_answers(parse_address(name)) == 5
-    assert trained_answers(parse_address("vllm:embedded:vpo")) == 3
-    assert trained_answers(parse_address("vllm:some/model")) is None

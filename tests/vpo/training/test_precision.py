@@ -40,7 +40,7 @@ def test_weights_are_cast_once_an_update() -> None:
 
     model = tiny_model("Qwen2")
     trainer = PolicyTrainer(model, None, TrainConfig(token_budget=40, precision="bf16", lr=1e-3))
-    groups = random_groups(model, count=6)
+    groups = random_groups(model, count=3)
     with Casts() as casts:
         trainer.step(groups)
     assert casts.count == 2 * sum(parameter.ndim == 2 for parameter in model.parameters())

@@ -1,4 +1,4 @@
-"""Log-probabilities with a shared prompt against the plain form, against the book and against what a policy records."""
+"""Log-probabilities with a shared prompt against the book and against what a policy records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vpo.hf.policy import TransformersPolicy
 from vpo.training import forward
 from vpo.training import model as model_module
 from vpo.training.examples import Example, ExampleGroup
-from vpo.training.forward import can_pad, completion_logprobs, pack_groups
+from vpo.training.forward import can_share, completion_logprobs, pack_groups
 
 # prompt length, completion lengths, temperature: ragged prompts, ragged completions, groups of one and of one token
 RAGGED = [(11, (5, 1, 9, 3), 1.0), (2, (7,), 0.7), (6, (1, 1), 1.0), (17, (4, 4, 6, 2, 1), 1.3)]
@@ -53,35 +53,30 @@ def test_sharing_a_prompt_changes_neither_log_probabilities_nor_gradients(kind, 
     model = tiny_model(kind, attn_implementation=attention)
     groups = example_groups(shape)
     packed = pack_groups(groups)
-    assert can_pad(model)
+    assert can_share(model)
     weights = torch.randn(int(packed.mask.sum()), generator=torch.Generator().manual_seed(1))
-    found: dict[str, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
-    for name in ("shared", "plain", "book"):
+    found = []
+    for flat in (completion_logprobs(model, packed)[packed.mask], by_the_book(model, groups)):
         model.zero_grad()
-        if name == "book":
-            flat = by_the_book(model, groups)
-        else:
-            flat = completion_logprobs(model, packed, shared=name == "shared")[packed.mask]
         (flat * weights).sum().backward()
-        found[name] = flat.detach(), gradients(model)
-    for name in ("plain", "book"):
-        torch.testing.assert_close(found["shared"][0], found[name][0], atol=1e-5, rtol=0)
-        for parameter, expected in found[name][1].items():
-            assert expected.norm() > 0, f"{parameter} has no gradient to compare"
-            assert relative_error(found["shared"][1][parameter], expected) < 1e-4, (name, parameter)
+        found.append((flat.detach(), gradients(model)))
+    (shared, ours), (book, expected) = found
+    torch.testing.assert_close(shared, book, atol=1e-5, rtol=0)
+    for name, gradient in expected.items():
+        assert gradient.norm() > 0, f"{name} has no gradient to compare"
+        assert relative_error(ours[name], gradient) < 1e-4, name
 
 
 BACKENDS = [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
-@pytest.mark.parametrize("shared", [True, False])
-def test_no_token_attends_to_nothing_and_every_kernel_gives_finite_gradients(monkeypatch, backend, shared) -> None:
+def test_no_token_attends_to_nothing_and_every_kernel_gives_finite_gradients(monkeypatch, backend) -> None:
     """Four groups a micro-batch with prompts of 249 to 303 tokens, as in a training on a GPU that ended in nan."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = tiny_model("Qwen2", max_position_embeddings=512).to(device, torch.bfloat16)
     packed = pack_groups(example_groups([(length, (96, 86, 96), 0.6) for length in (249, 251, 280, 303)]), device)
-    assert can_pad(model)
+    assert can_share(model)
     hidden, attend = [], torch.nn.functional.scaled_dot_product_attention
 
     def watched(query, key, value, attn_mask=None, **settings):
@@ -93,7 +88,7 @@ def test_no_token_attends_to_nothing_and_every_kernel_gives_finite_gradients(mon
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
     try:
         with sdpa_kernel(backend):
-            completion_logprobs(model, packed, shared=shared)[packed.mask].mean().backward()
+            completion_logprobs(model, packed)[packed.mask].mean().backward()
     except RuntimeError as error:
         if not hidden or "kernel" not in str(error):
             raise
@@ -127,10 +122,9 @@ def test_they_are_the_log_probabilities_that_the_policy_recorded(kind: str, temp
     recorded = torch.from_numpy(np.concatenate([e.behaviour for group in groups for e in group.examples]))
     packed = pack_groups(groups)
     assert len({len(r.token_ids) for some in sampled for r in some}) > 2, "the completions should be ragged"
-    for shared in (True, False):
-        with torch.no_grad():
-            now = completion_logprobs(policy.model, packed, shared=shared)[packed.mask]
-        torch.testing.assert_close(now, recorded, atol=1e-4, rtol=0)
+    with torch.no_grad():
+        now = completion_logprobs(policy.model, packed)[packed.mask]
+    torch.testing.assert_close(now, recorded, atol=1e-4, rtol=0)
     asyncio.run(policy.close())
 
 
@@ -139,11 +133,11 @@ def test_they_are_the_log_probabilities_that_the_policy_recorded(kind: str, temp
     [(("Mistral", {"sliding_window": 4}), RAGGED), (("Llama", {}), [(1, (3, 2), 1.0), (9, (4,), 1.0)])],
     ids=["attention over a window", "a prompt of one token"],
 )
-def test_what_cannot_share_falls_back_to_the_plain_form(model, shape) -> None:
+def test_what_cannot_share_runs_each_prompt_with_each_completion(model, shape) -> None:
     kind, settings = model
     tiny, groups = tiny_model(kind, **settings), example_groups(shape)
     packed = pack_groups(groups)
-    assert can_pad(tiny) == (kind == "Llama")
+    assert can_share(tiny) == (kind == "Llama")
     with torch.no_grad():
         flat = completion_logprobs(tiny, packed)[packed.mask]
         torch.testing.assert_close(flat, by_the_book(tiny, groups), atol=1e-5, rtol=0)
