@@ -214,10 +214,10 @@ class Workers:
             await asyncio.wait(waiting)
         except asyncio.CancelledError:
             self._tell(_CANCEL)
-            await asyncio.wait(waiting)
+            await asyncio.gather(*waiting, return_exceptions=True)
             raise
-        for answer in waiting:
-            answer.result()
+        if faults := [fault for answer in waiting if (fault := answer.exception())]:
+            raise faults[0]
 
     def interrupt(self, stop: Stop) -> None:
         self.stopping = stop
