@@ -3,8 +3,8 @@
 A step of an embedded policy multiplies some hundred thousand numbers, which takes a tenth of the time that transformers
 spends around it: it handles masks, positions, outputs and hooks in every layer. This module has only the operations, in
 the same order on the same numbers, so the logits equal the model's bit for bit. Without it an embedded search takes
-1.24 times as much processor time as a whole (1 rollout a prompt, four pairs: 1.16 to 1.31; 1.11 times with 8), before its
-products were joined.
+1.24 times as much processor time as a whole (1 rollout a prompt, four pairs: 1.16 to 1.31; 1.11 times with 8); that
+was measured before its products were joined.
 """
 
 from __future__ import annotations
