@@ -35,7 +35,7 @@ from problems.python_syntax import code_features, strip_fence
 from problems.redaction import redact
 from problems.registry import families, resolve
 from vpo.chain import parse_chain, write_edits
-from vpo.languages.contract import all_dialects
+from vpo.languages.contract import dialect_names, open_dialect
 from vpo.servers.client import read_json
 from vpo.servers.replies import Unreadable, read_reply
 
@@ -143,7 +143,8 @@ def parsers() -> list[Parser]:
         problem = resolve(address)[0]
         seeds = (problem.seed_answer() or "RRDD", *_FIELDS, "RRDDLLUU")
         found.append(Parser(f"answers of {address.split('/')[0]}", _scored(problem), seeds))
-        for name, dialect in all_dialects().items():
+        for name in sorted(dialect_names()):
+            dialect = open_dialect(name)
             if dialect.understands(problem) and not address.startswith("maze:comp"):
                 prompt = dialect.prompt(problem, "", 2)
                 words = " ".join(dialect.vocabulary()[:60])

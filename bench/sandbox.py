@@ -2,7 +2,7 @@
 
     python -m bench.sandbox [--seconds 3] [--workers 2] [--evaluations 100] [--json]
 
-Rows: a bare fork of an interpreter with numpy; the same fork running the candidate's Python with nothing around it; and
+Rows: a bare fork of an interpreter; the same fork running the candidate's Python with nothing around it; and
 Sandbox.run in every mode that can be had, from two threads per worker. All in one process, in turns, best of the turns
 (others may be using the machine). Then, for one candidate at a time, who used the CPU.
 
@@ -35,7 +35,7 @@ from problems.sandbox.pool import Sandbox, cases_task, probe, read_case
 TRIVIAL = Program("def f(x):\n    return x + 1\n", ("f(1)",))
 LIMITS = Limits()
 _FORK = """
-import gc, json, os, sys, time, numpy
+import gc, json, os, sys, time
 def candidate():
     space = {}
     exec(compile("def f(x):\\n    return x + 1\\n", "<answer>", "exec"), space)

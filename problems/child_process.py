@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,3 +32,18 @@ class WorkerAnswer:
 def python_path() -> str:
     """PYTHONPATH for a process that imports what this one imports."""
     return os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep NumPy, if this block imports it, from starting threads for its linear algebra. It would start one per core,
+    and each would spin for a while. Processes that are started later see the user's variable."""
+    name = "OPENBLAS_NUM_THREADS"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]

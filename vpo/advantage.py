@@ -6,8 +6,8 @@ to every token of that rollout.
 Shapes: G rollouts, m answers each, d objectives, K weights. `valid` (G, m) marks the answers that exist. Missing and
 failed ones are worth the least of the group, and at most 0 (vpo.scalarize.with_floor). So no method ranks such an
 answer above another one, and a constant added to all rewards changes no advantage but MaxRL's (while none is missing).
-Single-answer methods use the first answer of each rollout. `scalar` is the task's deployment weighting (d,), the mean
-if None.
+Single-answer methods use the first answer of each rollout. Methods of one number take the mean of the objectives:
+training gives them the answer's fitness as the only one (vpo.training.examples.group_rewards).
 
 Sources are given per function; VPO's table of baselines (arXiv 2605.22817) fixes which reward and which normaliser go
 together. All have the scale of the authors' repository (github.com/ryanboldi/vpo, commit 767db79,
@@ -40,7 +40,6 @@ class GroupRewards:
 
     rewards: (G, m, d), those of missing and failed answers by with_floor; valid: (G, m), the others
     weights: (K, d), the scalarizations that VPO's family shares within the group
-    scalar: (d,), the deployment weighting
     taste: (d,), the one random scalarization of random_weighting for this group
     goals: (K,), if reaching a goal is rewarded, the value that an answer must reach under each weight; inf if the
         archive has reached it already; else none
@@ -51,7 +50,6 @@ class GroupRewards:
     rewards: Floats
     valid: Bools
     weights: Floats
-    scalar: Floats
     taste: Floats
     goals: Floats
     solved: Bools
@@ -65,7 +63,6 @@ class GroupRewards:
         *,
         failed: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
-        scalar: npt.ArrayLike | None = None,
         taste: npt.ArrayLike | None = None,
         goals: npt.ArrayLike | None = None,
         solved: npt.ArrayLike | None = None,
@@ -100,7 +97,6 @@ class GroupRewards:
             rewards=with_floor(r, v, failed),
             valid=sound,
             weights=rows(weights, uniform[None], (-1, d), "weights"),
-            scalar=rows(scalar, uniform, (d,), "scalar"),
             taste=rows(taste, uniform, (d,), "taste"),
             goals=np.zeros(0) if goals is None else np.asarray(goals, dtype=np.float64),
             solved=np.zeros_like(v) if solved is None else np.asarray(solved, dtype=bool) & sound,
@@ -127,7 +123,7 @@ def normalise(r: Floats, *, sample: bool = False) -> Floats:
 
 def grpo(group: GroupRewards) -> Floats:
     """The fixed scalar of the single answer, normalised in the group (arXiv 2402.03300). -> (G,)"""
-    return normalise(group.first @ group.scalar, sample=True)
+    return normalise(group.first.mean(axis=1), sample=True)
 
 
 def maxrl(group: GroupRewards) -> Floats:
@@ -135,7 +131,7 @@ def maxrl(group: GroupRewards) -> Floats:
 
     Raises TrainingStopped for a reward below 0: a mean below 0 turns the order round, one near 0 has no scale.
     """
-    r = group.first @ group.scalar
+    r = group.first.mean(axis=1)
     if r.std() < EPSILON:
         return np.zeros_like(r)
     if r.min() < 0:
@@ -159,7 +155,7 @@ def max_at_k(group: GroupRewards) -> Floats:
     estimate of Bagirov et al. (2025, arXiv 2510.23393), which the official code then normalises as GRPO does. Its k is
     max(2, n // 2); it refuses groups of two, which are GRPO's here (k = 1). A group of one teaches nothing.
     """
-    r = group.first @ group.scalar
+    r = group.first.mean(axis=1)
     n = len(r)
     if n < 2 or r.std() < EPSILON:
         return np.zeros(n)
@@ -204,7 +200,7 @@ def multi_rlvr(group: GroupRewards) -> Floats:
 
     A chain holds an answer once (vpo.chain drops repeats), so copies of a good answer are not paid again.
     """
-    return normalise((group.rewards @ group.scalar).sum(axis=1), sample=True)
+    return normalise(group.rewards.mean(axis=2).sum(axis=1), sample=True)
 
 
 def vpo(group: GroupRewards) -> Floats:

@@ -20,12 +20,12 @@ from evo.api.display import Bar, Display
 from evo.config.compare import CompareOptions
 from evo.config.parse import parse
 from evo.config.run import RunConfig, name_in_trackers
+from evo.process import ENDS, handling
 from evo.runs.finish import Ended, SearchOutcome, read_ended, run_to_end
 from evo.runs.preflight import check_new_comparison
 from evo.runs.start import UNCHANGED, Changes, OpenRun, start_run
 from evo.search.resources import Resources
 from evo.search.stop import FINISHING, Stop
-from evo.signals import ENDS, handling
 from islands.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:

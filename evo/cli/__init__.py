@@ -10,14 +10,15 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from evo.encoding import is_text, prepare_streams, print_warnings_plainly, wrap_words
+from evo.process import is_text, prepare_streams, print_warnings_plainly, wrap_words
 from evo.version import __version__
 from problems.address import did_you_mean
+from problems.child_process import one_blas_thread
 from problems.entry_points import find_entry_points, load_entry_point, read_summary
 from problems.redaction import redact
 
@@ -50,21 +51,6 @@ COMMAND_ENTRY_POINTS = "evo.commands"
 docstring is its line in `evo --help`."""
 
 
-@contextlib.contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Keep NumPy, if this block imports it, from starting threads for its linear algebra. It would start one per core,
-    and each would spin for a while. Processes that are started later see the user's variable."""
-    name = "OPENBLAS_NUM_THREADS"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[name]
-
-
 class LazyGroup(click.Group):
     """A group whose commands are in separate modules, named in COMMANDS and by entry points."""
 
@@ -74,7 +60,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS and cmd_name not in _installed():
             return None
-        with _one_blas_thread():
+        with one_blas_thread():
             if cmd_name in COMMANDS:
                 command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), f"{cmd_name}_command")
             else:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from evo.api.display import LOG_SECONDS, STOPPING, Bar, Display, Steps, format_line
 from evo.cli.options import OutputOptions, format_arguments
-from evo.signals import ENDS, handling
+from evo.process import ENDS, handling
 from evo.tui.child import WatchedSearch, can_show
 from problems.address import name_few
 from problems.child_process import python_path

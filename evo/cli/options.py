@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from evo.encoding import wrap_words
 from evo.errors import BadInput
+from evo.process import wrap_words
 from evo.tui.line import clean
 from islands.names import DEFAULT_DB, format_db_option, hide_in_argument
 from problems.redaction import redact

@@ -103,7 +103,8 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
         console.print("[yellow]nothing was scored:[/yellow]")
         for reason, count in unscored["reasons"].items():
             console.print(f"  {count:,} x {' '.join(reason.split())[:200]}", soft_wrap=True, markup=False)
-        console.print(f"  a reply: {' '.join(unscored['reply'].split())[:200]}", soft_wrap=True, markup=False)
+        if reply := " ".join(unscored["reply"].split()):
+            console.print(f"  a reply: {reply[:200]}", soft_wrap=True, markup=False)
     elif summary["groups"] and not (any(each["improved"] for each in problems) or wants_set):
         told = "nothing was earned: no answer is better than what the search began with"
         console.print(told, style="yellow", soft_wrap=True)

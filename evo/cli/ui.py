@@ -11,7 +11,7 @@ import click
 
 from evo.cli.options import db_option
 from evo.errors import BadInput
-from evo.signals import handling
+from evo.process import handling
 
 
 @click.command("ui")

@@ -3,29 +3,30 @@
 A runner first loads the problems and policies (`prepare`), which finds bad input before anything is stored, and then
 searches the runs, whose results are in the database. `Runner` searches in this process. `Workers` are processes that
 each have a runner, so that small policies on a CPU do not wait for one another's interpreter. A worker reads its orders
-from stdin, one JSON value a line: configurations to load, then runs to search. It answers each with a line. When its
-stdin ends, its owner is gone: it finishes the iterations in flight and ends.
+from a socket, one JSON value a line: configurations to load, then runs to search. It answers each with a line. When the
+socket is closed, its owner is gone: it finishes the iterations in flight and ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import threading
 import traceback
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from evo.config.run import RunConfig
-from evo.encoding import print_warnings_plainly
 from evo.errors import BadInput, SearchFailed, database_lost
 from evo.exit_status import exit_code_of
+from evo.process import print_warnings_plainly
 from evo.runs.finish import SearchOutcome, run_to_end
 from evo.runs.resume import resume_run
 from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators
@@ -33,7 +34,7 @@ from evo.search.resources import Resources, policy_key
 from evo.search.sampler import cancel_all
 from evo.search.stop import INTERRUPT, Stop
 from islands.errors import DatabaseUnavailable
-from problems.child_process import python_path
+from problems.child_process import one_blas_thread, python_path
 from problems.scoring import cores
 from vpo.languages.contract import dialect_of
 from vpo.policies.address import parse_addresses
@@ -122,9 +123,49 @@ class Runner:
         await self._shared.close()
 
 
-CLOSE_SECONDS = 40.0
-CANCEL = signal.SIGUSR1
-"""Ends a worker at once; SIGINT lets it finish the iterations in flight."""
+_CLOSE_SECONDS = 40.0
+_INTERRUPT, _CANCEL = "interrupt", "cancel"
+"""Orders that a worker obeys while it carries out another: finish the iterations in flight, or end at once."""
+
+
+_DONE = (0, "")
+"""The answer to an order that was carried out, else the exit code and the message of a fault."""
+PARENT_PROGRAM = """
+from problems.child_process import one_blas_thread
+with one_blas_thread():
+    from evo.comparison.workers import fork_workers
+fork_workers({}, {})
+"""
+"""The program of the workers' parent."""
+
+
+class _Line:
+    """JSON values, one a line, to and from another process."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def open(cls, end: socket.socket) -> _Line:
+        return cls(*await asyncio.open_unix_connection(sock=end, limit=1 << 30))
+
+    def write(self, value: Any) -> None:
+        """Nothing if the other process has ended."""
+        self._writer.write(json.dumps(value).encode() + b"\n")
+
+    async def read(self) -> Any:
+        """The next value; None if the other process says no more."""
+        with contextlib.suppress(ConnectionError):
+            if line := await self._reader.readline():
+                return json.loads(line)
+        return None
+
+    async def close(self) -> None:
+        """Say no more, and wait until the other process has ended."""
+        with contextlib.suppress(OSError):
+            self._writer.write_eof()
+            await self._reader.read()
+        self._writer.close()
 
 
 class Workers:
@@ -135,89 +176,74 @@ class Workers:
     def __init__(self, count: int) -> None:
         self.stopping: Stop | None = None
         self._count = count
-        self._workers: list[subprocess.Popen[str]] = []
-        self._threads = ThreadPoolExecutor(count)  # each waits for the answers of one worker
-        self._searching = False
+        self._parent: subprocess.Popen[bytes] | None = None
+        self._lines: list[_Line] = []  # to each worker
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Start the processes and load each policy in one of them, as a check."""
-        different = list({policy_key(config): config.model_dump(mode="json") for config in configs}.values())
-        for _ in range(self._count):
-            worker = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from evo.comparison.workers import serve_orders; serve_orders()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                encoding="utf-8",
-                env={**os.environ, "PYTHONPATH": python_path()},
-                start_new_session=True,  # Ctrl-C and a closed terminal are this process's to answer
-            )
-            self._workers.append(worker)
-        await self._order([("prepare", different[i :: self._count]) for i in range(self._count)])
+        different = list({policy_key(config): config for config in configs}.values())
+        models = any(is_small(config) and _has_weights(config) for config in different)
+        pairs = [socket.socketpair() for _ in range(self._count)]
+        theirs = [their.fileno() for _, their in pairs]
+        self._parent = subprocess.Popen(
+            [sys.executable, "-P", "-c", PARENT_PROGRAM.format(theirs, models)],
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # what a library prints is no answer
+            pass_fds=theirs,
+            env={**os.environ, "PYTHONPATH": python_path()},
+            start_new_session=True,  # Ctrl-C and a closed terminal are this process's to answer
+        )
+        for ours, their in pairs:
+            their.close()
+            self._lines.append(await _Line.open(ours))
+        loaded = [config.model_dump(mode="json") for config in different]
+        await self._order([("prepare", loaded[i :: self._count]) for i in range(self._count)])
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
         """Assign the runs to the workers and wait for all of them."""
         dealt = [[batch[i :: self._count] for batch in seed_batches] for i in range(self._count)]
-        self._searching = True
         await self._order([("search", db, of, dict(changes.settings), changes.accept_change) for of in dealt])
 
     async def _order(self, orders: Sequence[Any]) -> None:
         """Give each worker its order and wait for the answers. The first fault stops the other workers."""
-        loop = asyncio.get_running_loop()
-        waiting = [
-            loop.run_in_executor(self._threads, _ask, worker, order)
-            for worker, order in zip(self._workers, orders, strict=True)
-        ]
+        waiting = [asyncio.create_task(_ask(line, order)) for line, order in zip(self._lines, orders, strict=True)]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
             if any(answer.done() and answer.exception() for answer in waiting):
                 self.interrupt(INTERRUPT)
             await asyncio.wait(waiting)
         except asyncio.CancelledError:
-            self._signal(CANCEL)
-            await asyncio.wait(waiting)
+            self._tell(_CANCEL)
+            await asyncio.gather(*waiting, return_exceptions=True)
             raise
-        for answer in waiting:
-            answer.result()
+        if faults := [fault for answer in waiting if (fault := answer.exception())]:
+            raise faults[0]
 
     def interrupt(self, stop: Stop) -> None:
         self.stopping = stop
-        if self._searching:
-            self._signal(signal.SIGINT)
+        self._tell(_INTERRUPT)
 
-    def _signal(self, number: int) -> None:
-        for worker in self._workers:
-            worker.send_signal(number)  # nothing if it has ended
+    def _tell(self, order: str) -> None:
+        for line in self._lines:
+            line.write(order)
 
     async def close(self) -> None:
-        loop = asyncio.get_running_loop()
-        await asyncio.gather(*(loop.run_in_executor(self._threads, _end, worker) for worker in self._workers))
+        if self._parent is None:
+            return
+        try:
+            await asyncio.wait_for(asyncio.gather(*(line.close() for line in self._lines)), _CLOSE_SECONDS)
+        except TimeoutError:
+            os.killpg(self._parent.pid, signal.SIGKILL)
+        await asyncio.to_thread(self._parent.wait)
 
 
-def _ask(worker: subprocess.Popen[str], order: Any) -> None:
+async def _ask(line: _Line, order: Any) -> None:
     """Give the order and wait for the answer. Raises the worker's fault: BadInput, or SearchFailed also if it is
     lost."""
-    assert worker.stdin is not None and worker.stdout is not None
-    with contextlib.suppress(OSError):  # it is gone, and has no answer
-        worker.stdin.write(json.dumps(order) + "\n")
-        worker.stdin.flush()
-    line = worker.stdout.readline()
-    if not line:
-        raise SearchFailed(f"a search process ended by itself (exit code {worker.wait()}); evo resume continues")
-    code, message = json.loads(line)
+    line.write(order)
+    code, message = await line.read() or (1, "a search process ended by itself; evo resume continues")
     if code:
         raise (BadInput if code == 2 else SearchFailed)(message)
-
-
-def _end(worker: subprocess.Popen[str]) -> None:
-    assert worker.stdin is not None and worker.stdout is not None
-    with contextlib.suppress(OSError):
-        worker.stdin.close()
-    try:
-        worker.wait(CLOSE_SECONDS)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        worker.wait()
-    worker.stdout.close()
 
 
 def runner_for(configs: Sequence[RunConfig], processes: int | None) -> SearchRunner:
@@ -243,49 +269,92 @@ def is_small(config: RunConfig) -> bool:
     )
 
 
-def serve_orders() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is no answer
+def _has_weights(config: RunConfig) -> bool:
+    return any(address.has_weights for address in parse_addresses(config.policy))
+
+
+def fork_workers(ends: Sequence[int], models: bool) -> None:
+    """Be the parent of workers, and answer for those that are lost. They share its memory, most of which a library for
+    models takes: it is imported here, once, and nothing is loaded, so that no thread runs and no device is in use.
+
+    ends: the sockets on which they get their orders
+    models: whether they load small models on a CPU
+    """
+    gc.disable()
     print_warnings_plainly()
+    if models:
+        with one_blas_thread():
+            for name in ("vpo.hf.policy", "transformers.models.llama.modeling_llama"):
+                importlib.import_module(name)
+    gc.freeze()  # looking for garbage would copy every page
+    workers: dict[int, int] = {}
+    for end in ends:
+        if (pid := os.fork()) == 0:
+            for other in ends:
+                if other != end:
+                    os.close(other)
+            _serve(socket.socket(fileno=end))
+        workers[pid] = end
+    while workers:
+        pid, status = os.wait()
+        end = workers.pop(pid)
+        if code := os.waitstatus_to_exitcode(status):
+            lost = f"a search process ended by itself (exit code {code}); evo resume continues"
+            with contextlib.suppress(OSError):  # the owner is gone
+                os.write(end, json.dumps((1, lost)).encode() + b"\n")
+        os.close(end)
+
+
+def _serve(end: socket.socket) -> NoReturn:
+    """Be a worker."""
+    gc.enable()
     code = 1
     try:
-        asyncio.run(_obey(answers))
+        asyncio.run(_obey(end))
         code = 0
     except Exception:
         traceback.print_exc()
-    os._exit(code)  # threads of a cancelled policy call may still run
+    finally:
+        os._exit(code)  # threads of a cancelled policy call may still run
 
 
-async def _obey(answers: IO[str]) -> None:
-    runner, loop, orders = Runner(), asyncio.get_running_loop(), asyncio.Queue[Any]()
-    working = asyncio.current_task()
-    assert working is not None
+async def _obey(end: socket.socket) -> None:
+    line, runner, loop, orders = await _Line.open(end), Runner(), asyncio.get_running_loop(), asyncio.Queue[Any]()
+    work: asyncio.Task[tuple[int, str]] | None = None
 
-    def read() -> None:
-        for line in sys.stdin:
-            loop.call_soon_threadsafe(orders.put_nowait, json.loads(line))
-        loop.call_soon_threadsafe(orders.put_nowait, None)
-        loop.call_soon_threadsafe(runner.interrupt, INTERRUPT)
+    async def listen() -> None:
+        while (order := await line.read()) is not None:
+            if order == _INTERRUPT:
+                runner.interrupt(INTERRUPT)
+            elif order != _CANCEL:
+                orders.put_nowait(order)
+            elif work is not None:
+                work.cancel()
+        runner.interrupt(INTERRUPT)
+        orders.put_nowait(None)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, runner.interrupt, INTERRUPT)
-    loop.add_signal_handler(CANCEL, working.cancel)
-    threading.Thread(target=read, daemon=True).start()
+    listening = asyncio.create_task(listen())
     while (order := await orders.get()) is not None:
-        fault: tuple[int, str] = (0, "")
-        try:
-            match order:
-                case ["prepare", configs]:
-                    await runner.prepare([RunConfig.model_validate(config) for config in configs])
-                case ["search", db, batches, settings, accept_change]:
-                    await runner.search(db, batches, Changes(settings, accept_change))
-        except asyncio.CancelledError:
-            pass
-        except Exception as error:
-            code = exit_code_of(error)
-            if code is None:
-                raise
-            fault = (code, " ".join(str(error).split()))
-        with contextlib.suppress(OSError):  # the owner is gone
-            print(json.dumps(fault), file=answers, flush=True)
+        work = asyncio.create_task(_carry_out(runner, order))
+        await asyncio.wait([work])
+        line.write(_DONE if work.cancelled() else work.result())
+    await listening
     await runner.close()
+
+
+async def _carry_out(runner: Runner, order: Sequence[Any]) -> tuple[int, str]:
+    """The exit code and the message of its fault."""
+    try:
+        match order:
+            case ["prepare", configs]:
+                await runner.prepare([RunConfig.model_validate(config) for config in configs])
+            case ["search", db, batches, settings, accept_change]:
+                await runner.search(db, batches, Changes(settings, accept_change))
+    except Exception as error:
+        code = exit_code_of(error)
+        if code is None:
+            raise
+        return code, " ".join(str(error).split())
+    return _DONE

@@ -194,7 +194,7 @@ def check_evaluation(problems: Sequence[Problem], answers: int, total: int) -> N
         raise BadInput(f"{name} is there {count} times; name each problem once")
 
 
-Report = Callable[[str, int, int], None]
+_Report = Callable[[str, int, int], None]
 """Called with the policy and problems in words, and how many problems are done, of how many."""
 
 
@@ -202,7 +202,7 @@ async def run_evaluation(
     settings: EvaluateConfig,
     output: str | None,
     command: str,
-    report: Report | None = None,
+    report: _Report | None = None,
 ) -> dict[str, Any]:
     """Check the input, load the policy, ask it, score, aggregate; write the record if `output` names a file.
 

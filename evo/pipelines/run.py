@@ -28,8 +28,8 @@ from evo.config.train import RESUMABLE, run_and_address
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import SEARCHES, STAGE_KINDS, Pipeline, Stage, replace_references
+from evo.process import ENDS, handling
 from evo.search.resources import problems_at
-from evo.signals import ENDS, handling
 from evo.tui.child import CommandProcess
 from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named

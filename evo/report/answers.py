@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from evo.comparison.summary import Curve
-from evo.encoding import visible
 from evo.progress.answer import (
     StoredAnswer,
     describe_best_known,
@@ -30,6 +29,7 @@ from evo.progress.answer import (
 from evo.progress.answer_set import AnswerFront, FrontAnswer, front_of
 from evo.progress.arm_style import style_of
 from evo.progress.model import Progress, SearchRecord
+from evo.tui.line import visible
 from evo.values import scored_value, write_number, write_value
 from islands.groups import CandidateReader
 from islands.names import format_db_option

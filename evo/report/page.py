@@ -24,7 +24,6 @@ from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from evo.comparison.summary import describe_verdict
-from evo.encoding import visible
 from evo.errors import BadInput, at_file
 from evo.evaluation.evaluate import check_output
 from evo.progress.answer import verification_of
@@ -50,6 +49,7 @@ from evo.report.tables import (
     set_table,
     settings_tables,
 )
+from evo.tui.line import visible
 from evo.values import mark, write_number, write_signed, write_value
 from evo.whole_file import write_whole
 from islands.names import format_db_option

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from evo.comparison.summary import Summary, describe_verdict, verdicts_of
-from evo.encoding import visible
 from evo.progress.answer import verification_of
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
@@ -28,13 +27,17 @@ from evo.report.tables import (
 )
 from evo.stats.differences import detectable
 from evo.stats.intervals import Interval
+from evo.tui.line import visible
 from problems.address import name_few
 
 ONLY_SHOWN = 8
-LEGEND = (
-    "area: under the solve curve, up to 1; median time: when half were solved",
-    "archive L1: diversity; wall: time searched",
-)
+_LEGEND = {
+    "area": "area: under the solve curve, up to 1",
+    "median time": "median time: when half were solved",
+    "archive L1": "archive L1: diversity",
+    "wall s": "wall: time searched",
+}
+"""What a column is, where its title does not say it."""
 
 
 def print_comparison(console: Console, progress: Progress, *, details: bool = False) -> None:
@@ -53,9 +56,9 @@ def print_comparison(console: Console, progress: Progress, *, details: bool = Fa
     if summary is None:
         return
     noted = (WEIGHTINGS, WORTH) if progress.spread else ("solve rate",)
-    paint_table(console, arms_table(progress, snapshot, "terminal"), noted=noted)
-    for line in LEGEND:
-        say(line, "dim")
+    if arms := arms_table(progress, snapshot, "terminal"):
+        paint_table(console, arms, noted=noted)
+        say("; ".join(_LEGEND[column.title] for column in arms.columns if column.title in _LEGEND), "dim")
     for name, arm in summary.arms.items():
         if arm.only and len(comparison.arms) > 1:
             say(f"only {name} solved: {name_few([comparison.problems[i].name for i in arm.only], ONLY_SHOWN)}", "dim")

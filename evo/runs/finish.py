@@ -171,8 +171,8 @@ def summarize_run(open_run: OpenRun, outcome: str, reason: str, stop: Stop) -> d
 
 
 def _describe_unscored(open_run: OpenRun) -> dict[str, Any] | None:
-    """{"reasons": the most frequent ones with counts, "remedy", "reply": the newest one} of a search that scored no
-    answer but those it began with; None of any other."""
+    """{"reasons": the most frequent ones with counts, "remedy", "reply": the newest one with a text} of a search that
+    scored no answer but those it began with; None of any other."""
     status, store, run = open_run.status, open_run.store, open_run.run.id
     failed = sum(count for kind, count in status.errors.items() if kind not in OF_ROLLOUTS)
     if not status.groups or status.answers - status.repeats > failed:

@@ -72,6 +72,7 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
 def config_of(run: RunRecord, changes: Changes = UNCHANGED) -> RunConfig:
     """The configuration of a stored run, changed if it continues so. Raises BadInput if it has set other settings than
     those of this version, whose defaults may be others too."""
+    # a setting of another version that was never set changes nothing
     stored = {key: value for key, value in run.config.items() if key in RunConfig.model_fields or value is not None}
     if unknown := stored.keys() - RunConfig.model_fields.keys():
         settings = name_few(sorted(unknown), 3)

@@ -92,7 +92,7 @@ class SearchStatus(Totals):
     """The whole search: its totals over committed groups, also those of earlier processes, with its times and rates.
 
     estimated: tokens that are estimates, because a server reported no usage
-    unanswered: replies in a row without an answer, up to now; reply: the newest one
+    unanswered: replies in a row without an answer, up to now; reply: the newest one with a text
     drawing: tokens of iterations in flight, which count in the rate only
     asks_models: whether a policy is more than random edits, so that its tokens and waiting for it mean something
     training: the metrics of the last training step during the search
@@ -162,7 +162,8 @@ class SearchStatus(Totals):
             )
         )  # fmt: skip
         for scored in group.rollouts:
-            self.reply = scored.rollout.text
+            if scored.rollout.text.strip():
+                self.reply = scored.rollout.text
             usage = scored.rollout.usage
             if usage is not None:
                 self.estimated += usage.completion_tokens + usage.prompt_tokens if usage.estimated else 0

@@ -314,7 +314,7 @@ class ScreenApp(App[int]):
 
     def _show_head(self, snapshot: Snapshot) -> None:
         loading = snapshot.ended and self._child is not None and self._child.running
-        doing = "stopping" if self._stopping else "loading" if loading else ""
+        doing = draw.stopping(snapshot) if self._stopping else "loading" if loading else ""
         width = max(20, self.size.width - 2)
         self._base.query_one("#head", Static).update(draw.head(snapshot, width, self._now(), self.palette, doing))
 

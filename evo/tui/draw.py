@@ -36,6 +36,16 @@ def head(snapshot: Snapshot, width: int, now: float, palette: Palette, doing: st
     return Text("\n").join([first, _progress(snapshot, width, palette)])
 
 
+def stopping(snapshot: Snapshot) -> str:
+    """What a search waits for after Ctrl-C. Its own warning comes when the screen has ended."""
+    flying = _in_flight(snapshot)
+    return f"stopping: waits for {flying:,} in flight" if flying else "stopping"
+
+
+def _in_flight(snapshot: Snapshot) -> int:
+    return sum(arm.waiting("in_flight") or 0 for arm in snapshot.arms)
+
+
 def _about(snapshot: Snapshot, room: int) -> list[str]:
     names = [problem.name for problem in snapshot.problems]
     parts = [shorten(names[0], room)] if len(names) == 1 else []
@@ -58,7 +68,7 @@ def _progress(snapshot: Snapshot, width: int, palette: Palette) -> Text:
     if groups < snapshot.planned:
         # iterations left times their mean cost, but no more than a budget of answers leaves
         words += f", {sum(arm.answers_left for arm in snapshot.arms):,} answers left"
-        if flying := sum(arm.waiting("in_flight") or 0 for arm in snapshot.arms):
+        if flying := _in_flight(snapshot):
             sampled = sum(arm.waiting("sampled_ahead") or 0 for arm in snapshot.arms)
             words += f", {sampled:,} of {flying:,} in flight sampled"
     if cost := sum(arm.totals.cost for arm in snapshot.arms):

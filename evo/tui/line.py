@@ -1,4 +1,4 @@
-"""Text for a terminal: made harmless, measured and cut.
+"""Text for a terminal: made harmless, measured and cut; text for a page: made harmless.
 
 Text that a model wrote is made harmless here: whatever is not printable (escape and control characters, line
 separators, marks that reverse the direction of writing, lone surrogates) becomes a dot. Nothing is ever read as markup.
@@ -6,10 +6,16 @@ separators, marks that reverse the direction of writing, lone surrogates) become
 
 from __future__ import annotations
 
+import re
+
 from rich.cells import cell_len, set_cell_size
 
 MASK = "·"
 ELLIPSIS = "…"
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\uffff]"
+    "|[\U000e0000-\U000e0fff]"
+)
 
 
 def clean(text: str) -> str:
@@ -22,6 +28,20 @@ def clean(text: str) -> str:
 def clean_lines(text: str) -> str:
     """The same of a text of several lines, whose lines stay."""
     return "\n".join(map(clean, text.splitlines()))
+
+
+def visible(text: str) -> str:
+    """The text with every character visible, so that none is taken for another and none upsets a parser, a font or the
+    direction of writing: control characters as their pictures (␀), other hidden characters, lone surrogates and marks
+    of direction as <U+202E>. Newlines and tabs stay. Escaping for HTML comes after this."""
+    return _HIDDEN.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
 
 
 def width_of(text: str) -> int:

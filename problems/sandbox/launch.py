@@ -88,7 +88,7 @@ def start(
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=descriptors,
-            env={**_environment(), "LD_BIND_NOW": "1"},  # no fork looks up a C function by its name
+            env=_environment(),
             cwd="/",
             start_new_session=True,
         )

@@ -23,7 +23,8 @@ from functools import partial
 from typing import Any
 
 from problems.sandbox.child import confinement, syscalls
-from problems.sandbox.child.wire import FAILED, HOST_CALL, LOADED, RESULT, Malformed, Unplain, decode, pack
+from problems.sandbox.child.verbs import STANDARD
+from problems.sandbox.child.wire import FAILED, HOST_CALL, LOADED, RESULT, Malformed, Unplain, decode, pack_value
 from problems.sandbox.contract import (
     WALL_FACTOR,
     CaseOutcome,
@@ -136,8 +137,8 @@ class Sandbox:
         self._lock = threading.Lock()
         self._pools: list[WorkerPool] = []
         self._closed = False
-        self.programs = self._open_pool(None, "the sandbox is closed")
-        self._with_numpy = self._open_pool(None, "the sandbox is closed", ("numpy",))
+        self.programs = self._open_pool(None, "the sandbox is closed", STANDARD)
+        self._with_numpy = self._open_pool(None, "the sandbox is closed", (*STANDARD, "numpy"))
 
     def __enter__(self) -> Sandbox:
         return self
@@ -209,7 +210,7 @@ class Evaluator:
             count. Its exception is a RuntimeError there, with its class and text
         Raises SandboxFault for faults of the sandbox.
         """
-        task = {"function": function, "arguments": pack(list(args)), "calls_host": host_call is not None}
+        task = {"function": function, "arguments": pack_value(list(args)), "calls_host": host_call is not None}
         limits = dataclasses.replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
 
         def attempt() -> CaseOutcome:
@@ -254,7 +255,7 @@ class SandboxSession:
         bindings: names set before it, to plain values. Raises Unplain (a TypeError) for others
         Raises SandboxFault for faults of the sandbox.
         """
-        request = {"expression": expression, "bindings": pack(dict(bindings or {}))}
+        request = {"expression": expression, "bindings": pack_value(dict(bindings or {}))}
         if self._failed is not None:
             return self._failed
         if self._deaths >= DEATHS:
@@ -414,7 +415,7 @@ def _answer_host_call(worker: Worker, fields: list[Any], host_call: HostCall) ->
         reply["error"] = f"{type(error).__name__}: {error}"[:_TEXT]
     else:
         try:
-            reply["value"] = pack(value)
+            reply["value"] = pack_value(value)
         except Unplain as error:
             reply["error"] = f"TypeError: the host answered with {error}"
     worker.tell(reply)

@@ -144,7 +144,12 @@ class Worker:
     def run(self, task: dict[str, Any], limits: Limits) -> Iterator[None]:
         """A fork that does `task`, for as long as the block lasts; then nothing of it is left."""
         assert self.process is not None
-        folder = launch.scratch_folder(self._uid, f"{self._disk}/{RUN_FOLDER}") if self._disk is not None else None
+        folder = f"{self._disk}/{RUN_FOLDER}" if self._disk is not None else None
+        if folder is not None:
+            try:
+                launch.scratch_folder(self._uid, folder)
+            except OSError as error:
+                raise WorkerDied(f"no scratch folder: {error}") from None
         try:
             self._sequence += 1
             self.ended: int | None = None

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 from support.training_runs import SMALL_POLICY
 
-from evo import compare, load_comparison, load_run
+from evo import load_comparison, load_run
 from evo.cli import invoke
 from evo.ui.pages import RunPages
 from islands.errors import DatabaseUnavailable
@@ -183,12 +183,6 @@ def test_stored_searches_teach(db, tmp_path):
     done("train", "vpo", "maze:train/0-1", *parents, *given, "-o", tmp_path / "parents")
     done("run", "maze:train", "--limit", "1", "--policy", "scripted:mutate", "--start", "maze", "--iterations", "1",
          "--name", "started", "--db", db, "--plain")  # fmt: skip
-
-
-def test_functions_compare_on_it(db):
-    found = compare("apart.py", arms={"x": "scripted:mutate", "y": "scripted:mutate"}, baselines=[], seeds=1,
-                    iterations=2, name="py", db=db, progress=False)  # fmt: skip
-    assert set(found.frame().arm) == {"x", "y"}
 
 
 @pytest.fixture(scope="module")

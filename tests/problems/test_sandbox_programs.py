@@ -272,6 +272,20 @@ def test_workers_outlive_the_thread_that_first_asked(sandbox: Sandbox) -> None:
         assert other.run(Program("", ("2",)))[0].value == 2
 
 
+def test_numpy_is_imported_for_programs_that_name_it(sandbox: Sandbox) -> None:
+    loaded = "'num' + 'py' in __import__('sys').modules"
+    assert [sandbox.run(Program(code, (loaded,)))[0].value for code in ("", "# numpy", "")] == [False, True, False]
+
+
+def test_a_scratch_folder_that_something_is_left_in_costs_only_its_worker() -> None:
+    with Sandbox("none", 1) as sandbox:
+        sandbox.run(Program("", ("1",)))
+        (worker,) = sandbox.programs.idle
+        (Path(str(worker.scratch)) / wire.RUN_FOLDER / "left").mkdir(parents=True)
+        assert sandbox.run(Program("", ("2",)))[0].value == 2
+        assert sandbox.programs.idle != [worker]
+
+
 def test_no_process_is_left(sandbox: Sandbox) -> None:
     code = """
 import os, sys

@@ -11,12 +11,12 @@ import pytest
 from modules import PACKAGES, ROOT, calls_of, find_circles, public_names, yields_within_reads
 
 BUDGETS = {
-    "evo": 22_800,
+    "evo": 23_000,
     "evo/plugins": 8_950,
-    "vpo": 9_350,
+    "vpo": 9_320,
     "islands": 5_000,
-    "problems": 10_050,
-    "tests": 33_600,
+    "problems": 9_900,
+    "tests": 32_500,
     "bench": 3_900,
 }
 """Lines of Python a folder; those of evo are without evo/plugins."""

@@ -10,10 +10,10 @@ import yaml
 
 
 @cache
-def _tables(file: str) -> dict[str, list[Any]]:
+def _tables(file: str) -> dict[str, Any]:
     return dict(yaml.safe_load(Path(file).with_suffix(".yaml").read_text(encoding="utf-8")))
 
 
-def yaml_rows(file: str, name: str) -> list[Any]:
-    """The rows of a test, by the name that they have there. file: the test's own"""
+def yaml_rows(file: str, name: str) -> Any:
+    """The rows of a test, by the name that they have there, or a mapping. file: the test's own"""
     return _tables(file)[name]

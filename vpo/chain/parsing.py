@@ -129,7 +129,9 @@ def _unwrap(content: str) -> str:
     fence = _FENCE.match(bare)
     if not fence or len(bare) < fence.end() + len(fence[1]) or not bare.endswith(fence[1]):
         return content
-    return bare[fence.end() : -len(fence[1])].rstrip(" \t").strip("\n")
+    inside = bare[fence.end() : -len(fence[1])].rstrip(" \t").strip("\n")
+    mark = re.search(rf"^{fence[1]}[^\n]*", inside, re.MULTILINE)
+    return content if mark and mark[0].strip() == fence[1] else inside  # which closes the first of several blocks
 
 
 def _routes(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
@@ -157,7 +159,7 @@ def _moves(content: str) -> str | None:
 def _texts(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
     tagged = _read_tags(text, "text")
     if not tagged:
-        alone = text.strip()
+        alone = _unwrap(text.strip())
         return ([alone], "") if answers == 1 and alone and not truncated else ([], "no <answer_1> tag")
     complaint = f"unclosed <answer{tagged[-1]}> tag" if truncated and not tagged[-1].closed else ""
     return _revised(tagged[:-1] if complaint else tagged, answers), complaint

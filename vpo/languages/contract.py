@@ -132,14 +132,9 @@ def dialect_names() -> frozenset[str]:
     return frozenset(find_entry_points(DIALECT_ENTRY_POINTS))
 
 
-def all_dialects() -> dict[str, Dialect]:
-    """Every installed language, by the name of its prompt format."""
-    return {name: open_dialect(name) for name in sorted(dialect_names())}
-
-
 def shipped() -> dict[str, Path]:
     """The folders of the policies in the package and its plug-ins, by name, `base` for embedded:base."""
-    brought = [dialect.checkpoints for dialect in all_dialects().values()]
+    brought = [open_dialect(name).checkpoints for name in sorted(dialect_names())]
     return {name: checkpoints[name] for checkpoints in brought for name in sorted(checkpoints)}
 
 

@@ -45,27 +45,31 @@ _BOARDS = (SIZE, LARGE_SIZE)
 _CELLS = _BOARDS[-1] ** 2
 _FAR = 1_000
 """More steps than any budget."""
-_BUMPS = torch.tensor([_ID["^" + move] for move in MOVES])
+_BUMPS = np.array([_ID["^" + move] for move in MOVES])
 _FIRST_COPY = _ID[f"{COPY}{COUNTED[0]}"]
-_OTHER, _CELL, _BUMP, _COPY, _REST, _OPENING = range(6)
+_JUMPS = len(COUNTED) + 1
+"""Words that go along the parent's route: to one of its steps, or to its end."""
+_OTHER, _OPENING, _CELL, _BUMP, _COPY, _REST = range(6)
+
+
+_NAMES = np.array([[_ID[name] for name in grid_of(size).names] + [0] * (_CELLS - size**2) for size in _BOARDS])
+"""(boards, cells): the word of a cell."""
 
 
 @cache
-def _word_tables() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """names (boards, cells): the word of a cell; kinds (words,); cells (boards, words): the cell that a word names;
-    copied (words,): the step of the parent that a copy ends at."""
-    names = torch.zeros((len(_BOARDS), _CELLS), dtype=torch.long)
-    kinds = torch.full((len(_WORDS),), _OTHER)
-    cells = torch.zeros((len(_BOARDS), len(_WORDS)), dtype=torch.long)
-    copied = torch.zeros(len(_WORDS), dtype=torch.long)
+def _word_effects() -> torch.Tensor:
+    """(boards, words, 3): the kind of a word, the cell that it names, and which of the jumps it is."""
+    effects = torch.zeros((len(_BOARDS), len(_WORDS), 3), dtype=torch.long)
+    effects[..., 0] = _OTHER
     for board, size in enumerate(_BOARDS):
         for cell, name in enumerate(grid_of(size).names):
-            names[board, cell], kinds[_ID[name]], cells[board, _ID[name]] = _ID[name], _CELL, cell
-    kinds[_BUMPS], kinds[_ID[REST]] = _BUMP, _REST
-    kinds[[number for word, number in _ID.items() if word[0] == ">"]] = _OPENING
-    for step in COUNTED:
-        kinds[_ID[f"{COPY}{step}"]], copied[_ID[f"{COPY}{step}"]] = _COPY, step
-    return names, kinds, cells, copied
+            effects[:, _ID[name], 0], effects[board, _ID[name], 1] = _CELL, cell
+    effects[:, _BUMPS, 0] = _BUMP
+    effects[:, [number for word, number in _ID.items() if word[0] == ">"], 0] = _OPENING
+    for jump, step in enumerate(COUNTED):
+        effects[:, _ID[f"{COPY}{step}"], ::2] = torch.tensor([_COPY, jump])
+    effects[:, _ID[REST], ::2] = torch.tensor([_REST, _JUMPS - 1])
+    return effects
 
 
 @cache
@@ -126,6 +130,35 @@ def _read(words: Sequence[str]) -> tuple[_Array, _Array, _Array, _Array, _Array]
     return np.array(facts, dtype=np.int16), every, need, first, route
 
 
+def _tables_of(shown: Sequence[tuple[_Array, ...]]) -> tuple[npt.NDArray[np.int16 | np.int64], ...]:
+    """What a grammar looks up of each prompt, made of what `_read` found.
+
+    facts, ways, first: as in `_read`
+    words (prompts, cells, 3 + moves): the word that opens an answer, the stop, the cell's name, that of each new step
+    new (prompts, new steps that are left + 1, cells): the fewest steps by a new step to a cell and on to E
+    jumps (prompts, new steps that are left + 1, jumps): the steps of the route up to where a jump ends, and the fewest
+    on to E
+    reached, landing (prompts, jumps): those steps alone, and the cell
+    """
+    facts, ways, need, first, route = (np.stack(part) for part in zip(*shown, strict=True))
+    facts, ways, first, route = (table.astype(np.int64) for table in (facts, ways, first, route))
+    opening, end, length, whole = (facts[:, [column]] for column in (1, 3, 5, 6))
+    names = _NAMES[facts[:, 0]]
+    words = np.empty((*ways.shape[:2], 3 + len(MOVES)), dtype=np.int64)
+    words[..., 0], words[..., 1], words[..., 2] = opening, _ID[STOP], names
+    named = np.take_along_axis(names, ways.reshape(len(ways), -1), 1).reshape(ways.shape)
+    words[..., 3:] = np.where(ways == np.arange(_CELLS)[:, None], _BUMPS, named)
+    new = np.full_like(need, _FAR)
+    new[:, 1:] = 1 + need[:, :-1]
+    steps = np.arange(1, _JUMPS, dtype=np.int16)
+    reached, landing = np.append(np.broadcast_to(steps, route[:, 1:].shape), length, 1), np.append(route[:, 1:], end, 1)
+    jumps = np.empty((*need.shape[:2], _JUMPS), dtype=np.int16)
+    onward = np.take_along_axis(need, route[:, None, 1:], 2)
+    jumps[..., :-1] = np.where(steps <= length[..., None], steps + onward, 2 * _FAR)
+    jumps[..., -1] = np.where(whole, length, 2 * _FAR)
+    return facts, words, ways, new, first, jumps, reached, landing
+
+
 class MazeGrammar(AnswerGrammar):
     """The grammar of rows that are being written.
 
@@ -133,7 +166,7 @@ class MazeGrammar(AnswerGrammar):
     """
 
     def __init__(self, words: int, prompts: Sequence[npt.NDArray[np.int32]], row: torch.Tensor) -> None:
-        tables: list[tuple[_Array, ...]] = []
+        read: list[tuple[_Array, ...]] = []
         states: list[list[int]] = []
         for ids in prompts:
             written = [_WORDS[number] for number in ids]
@@ -143,67 +176,53 @@ class MazeGrammar(AnswerGrammar):
                 shown, state = _nothing(), [1, 0, 0, 0, 0, 0]
             else:
                 state = [0, int(shown[0][3]), 0, MOST_NEW, 0, answers]
-            tables.append(shown)
+            read.append(shown)
             states.append(state)
-        self._words = words
-        said = [torch.from_numpy(np.stack(part)).to(row.device)[row] for part in zip(*tables, strict=True)]
+        self._words, self._effects = words, _word_effects().to(row.device)
+        said = [torch.from_numpy(table).to(row.device)[row] for table in _tables_of(read)]
         # Columns: whether any word may come; the route's cell, E between answers; its steps; the new steps that are
         # left; whether the cell may be named, after a copy; the answers that are left
         super().__init__(said, torch.tensor(states, device=row.device)[row])
 
     def _find_allowed(self) -> torch.Tensor:
-        facts, ways, need, first, route = self._tables
-        board, opening, _, end, budget, length, whole, _ = facts.long().unbind(1)
+        facts, words, ways, new, first, jumps, reached, _ = self._tables
+        _, _, _, end, budget, _, _, _ = facts.unbind(1)
         free, at, steps, left, named, answers = self._state.unbind(1)
-        names = _word_tables()[0].to(at.device)[board]
-        rows = torch.arange(len(at), device=at.device)
-        found = (free > 0)[:, None].repeat(1, self._words)
-        ended = (at == end) & (free == 0)
-        found[rows, opening] |= ended & (answers > 0)
-        found[:, _ID[STOP]] |= ended & (answers <= 0)
-        found[rows, names[rows, at]] |= (named > 0) & (free == 0)
-        walks = (~ended & (free == 0))[:, None]
-        spare = (budget - steps)[:, None]
-        # a new step
-        to = ways[rows, at].long()
-        then = need[rows[:, None], (left - 1).clamp(min=0)[:, None], to]
-        columns = torch.where(to == at[:, None], _BUMPS.to(at.device), names.gather(1, to))
-        found.scatter_(1, columns, found.gather(1, columns) | walks & (left > 0)[:, None] & (1 + then <= spare))
-        # a copy
-        place = first[rows, at].long()[:, None]
-        step = torch.arange(1, route.shape[1], device=at.device)
-        then = need[rows[:, None], left[:, None], route[:, 1:].long()]
-        fits = walks & (step > place) & (step <= length[:, None]) & (step - place + then <= spare)
-        found[:, _FIRST_COPY : _FIRST_COPY + len(step)] |= fits
-        ends = walks & (whole > 0)[:, None] & (place < length[:, None]) & (length[:, None] - place <= spare)
-        found[:, _ID[REST]] |= ends[:, 0]
-        return found
+        rows, any_word = torch.arange(len(at), device=at.device), (free > 0)[:, None]
+        ended = at == end
+        spare = torch.where(ended, -1, budget - steps)[:, None]
+        single = torch.stack((ended & (answers > 0), ended & (answers <= 0), named > 0), 1)
+        moves = new[rows[:, None], left[:, None], ways[rows, at]] <= spare
+        place = first[rows, at][:, None]
+        fits = (jumps[rows, left] <= spare + place) & (reached > place) | any_word
+        allowed = any_word.repeat(1, self._words)
+        allowed.scatter_(1, words[rows, at], torch.cat((single, moves), 1) | any_word)
+        allowed[:, _FIRST_COPY : _FIRST_COPY + _JUMPS - 1] = fits[:, :-1]
+        allowed[:, _ID[REST]] = fits[:, -1]
+        return allowed
 
     def advance(self, tokens: torch.Tensor) -> None:
         """Each row has this word next. tokens: (rows,)"""
-        facts, _, _, first, route = self._tables
-        board, _, start, end, _, length, _, edits = facts.long().unbind(1)
+        facts, _, _, _, first, _, reached, landing = self._tables
+        board, _, start, _, _, _, _, edits = facts.unbind(1)
         free, at, steps, left, named, answers = self._state.unbind(1)
-        _, kinds, cells, copied = (table.to(at.device) for table in _word_tables())
         rows = torch.arange(len(at), device=at.device)
-        kind, cell = kinds[tokens], cells[board, tokens]
-        opens, rest, copies = kind == _OPENING, kind == _REST, kind == _COPY
-        moves = (kind == _BUMP) | (kind == _CELL) & ~((named > 0) & (cell == at))
-        reached = torch.where(rest, length, copied[tokens])
-        target = torch.where(kind == _CELL, cell, at)
-        target = torch.where(copies, route[rows, copied[tokens]].long(), torch.where(rest, end, target))
-        taken = torch.where(copies | rest, reached - first[rows, at], moves.long())
+        kind, cell, jump = self._effects[board, tokens].unbind(1)
+        opens, names, jumps = kind == _OPENING, kind == _CELL, kind >= _COPY
+        moves = ((kind == _BUMP) | names & ~((named > 0) & (cell == at))).long()
+        target = torch.where(jumps, landing[rows, jump], torch.where(names, cell, at))
+        taken = torch.where(jumps, reached[rows, jump] - first[rows, at], moves)
         then = [
             free,
             torch.where(opens, start, target),
             torch.where(opens, 0, steps + taken),
-            torch.where(opens, MOST_NEW, left - moves.long() * edits),
-            copies.long(),
+            torch.where(opens, MOST_NEW, left - moves * edits),
+            (kind == _COPY).long(),
             answers - opens.long(),
         ]
-        legal = self.allowed().gather(1, tokens[:, None]) & (free == 0)[:, None] & (tokens != _ID[STOP])[:, None]
+        legal = self.allowed().gather(1, tokens[:, None]) & ((free == 0) & (tokens != _ID[STOP]))[:, None]
         state = torch.where(legal, torch.stack(then, 1), self._state)
-        state[:, 0] = torch.where(legal[:, 0], 0, 1)
+        state[:, 0] = ~legal[:, 0]
         self._move_to(state)
 
 

@@ -2,7 +2,7 @@
 
     embedded:base                      ships in the package
     ORG/MODEL  ./directory             transformers, from the hub or a directory
-    vllm:ORG/MODEL?context=4096        an engine beside this process
+    vllm:ORG/MODEL?context=4096        an engine in another process
     openai:MODEL@http://host:8000      an OpenAI-compatible server
     scripted:mutate?latency=0.1        no model at all
     command:python mutate.py           a program of the user's
@@ -51,7 +51,7 @@ _Options = TypeVar("_Options", bound=BaseModel)
 class PolicySettings(BaseModel):
     """How a policy is loaded and asked. Each may follow any address as an option, which goes before what a run says.
 
-    device: "cuda", "cpu"; None takes a GPU where there is one
+    device: "cuda", "cpu"; None takes a GPU if one is available
     dtype: "float32", "bfloat16", "float16"; None is bfloat16 on a GPU and float32 on a CPU. In bfloat16 rounding
         depends on the shape of the batch, so what shares a rollout's batch can change it; in float32 it does not
     batch: prompts per call; None chooses by the model's size
@@ -89,7 +89,7 @@ class PolicyAddress:
     """An address taken apart.
 
     kind: one of KINDS, or the name of an entry point
-    model: what stands between kind and options: a name, a hub id, a directory, MODEL@URL
+    model: the text between kind and options: a name, a hub id, a directory, MODEL@URL
     options: every (option, value) as written
     """
 
@@ -138,7 +138,7 @@ class PolicyAddress:
         return self._validate(PolicySettings, [*given.items(), *self.options])
 
     def own_options(self, model: type[_Options]) -> _Options:
-        """The options beside the common ones, by the kind's model. Raises BadAddress, one line."""
+        """The options other than the common ones, by the kind's model. Raises BadAddress, one line."""
         return self._validate(model, [(k, v) for k, v in self.options if k not in PolicySettings.model_fields])
 
     def at(self, folder: Path) -> PolicyAddress:
@@ -161,7 +161,7 @@ class PolicyAddress:
 
 
 class OwnOptions(BaseModel):
-    """The options of one kind of policy, beside PolicySettings: none, unless a subclass has some."""
+    """The options of one kind of policy, in addition to PolicySettings: none, unless a subclass has some."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

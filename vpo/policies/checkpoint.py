@@ -1,6 +1,6 @@
 """Where the checkpoint of a policy lies, and what its files say without loading it.
 
-What it says of its training stands in a file of its own, because config.json is the model's and names its version
+Its training is described in a separate file, because config.json is the model's and names its version
 (vpo.policies.checkpoint).
 """
 
@@ -28,7 +28,7 @@ TRAINED = "evo.json"
 ADAPTER_CONFIG = "adapter_config.json"
 """Its presence makes a directory a LoRA adapter, as peft writes it."""
 _KINDS = ("scripted:mutate",)
-"""What a mistyped address may have meant, beside the policies that ship."""
+"""What a mistyped address may have meant, other than the policies that ship."""
 
 
 def find_checkpoint(address: PolicyAddress) -> str:
@@ -87,7 +87,7 @@ def find_base(address: PolicyAddress) -> tuple[str, list[str]]:
 
 def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
     """What can be told before the model's library is loaded; whether the files are to be taken from the hub's cache.
-    Raises BadAddress where there is no such model."""
+    Raises BadAddress if no such model exists."""
     address.own_options(OwnOptions)
     source, _ = find_base(address)
     if Path(source).is_dir():
@@ -108,7 +108,7 @@ def write_trained(folder: Path, trained: Mapping[str, Any]) -> None:
 
 
 def trained_answers(address: PolicyAddress) -> int | None:
-    """m, the answers a rollout of this policy was trained to give; None where nothing says so.
+    """m, the answers a rollout of this policy was trained to give; None if that is not recorded.
 
     Known for checkpoints in directories, those that ship among them; a hub's are not asked. Raises BadAddress where
     the file cannot be read.
@@ -211,7 +211,7 @@ def only_cached(name: str) -> bool:
 
     name: a hub id
     Asks the hub once, with a limit of HUB_SECONDS. Raises BadAddress, one line, where the hub has no such model, or
-    where it is out of reach and nothing of the model was fetched before.
+    if it is out of reach and nothing of the model was fetched before.
     """
     from huggingface_hub import constants, get_session, get_token, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -251,7 +251,7 @@ _WHOLE = 64 << 20
 _SLICES = 64
 _SLICE = 64 << 10
 _NO_WEIGHT = ("base_model_name_or_path", "revision", "peft_version", "inference_mode", "auto_mapping", "task_type")
-"""Keys of an adapter's config that change no weight. Its base has a fingerprint of its own, and lies elsewhere on
+"""Keys of an adapter's config that change no weight. Its base has another fingerprint, and another place on
 another machine."""
 
 

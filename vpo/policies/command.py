@@ -52,7 +52,7 @@ _IDS, _LOGPROBS = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
 
 class CommandOptions(OwnOptions):
-    """The options of a command beside vpo.policies.address.PolicySettings."""
+    """The options of a command, in addition to vpo.policies.address.PolicySettings."""
 
     timeout: float = Field(600.0, gt=0.0, description="seconds that one run of the command may take")
     concurrency: int = Field(2, ge=1, le=256, description="runs of the command at a time")

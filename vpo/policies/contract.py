@@ -46,17 +46,17 @@ class Price(NamedTuple):
     cached: float
 
     def cost(self, prompt: int, completion: int, cached: int = 0) -> float:
-        """What so many tokens cost. cached: those of the prompt that the server had cached"""
+        """The price of these numbers of tokens. cached: those of the prompt that the server had cached"""
         return (self.prompt * (prompt - cached) + self.cached * cached + self.completion * completion) / 1e6
 
 
 @dataclass(frozen=True)
 class PolicyTraits:
-    """What a policy can do, beside sampling. The defaults suit one without a model.
+    """What a policy can do in addition to sampling. The defaults suit one without a model.
 
     logprobs: whether rollouts carry token ids and log-probabilities; without them it can search, not train
     weights: what TrainablePolicy.update takes: the whole model's, those of a LoRA adapter, or none
-    temperature: of sampling, as its model recommends it; None where it does not
+    temperature: of sampling, as its model recommends it; None without a recommendation
     room: tokens that suit a rollout if the user sets no limit, because its model writes more than its answers; 0 where
         only the answers decide
     slots: rollouts that its engine decodes at once; 0 where that is unknown
@@ -106,8 +106,8 @@ class Policy(Protocol):
 class TrainablePolicy(Policy, Protocol):
     """A policy whose weights can be replaced while it serves: one that a co-located trainer may train.
 
-    In a policy with a `batch` everything below takes its turn between two calls of `sample`; of another policy, whoever
-    samples sees to it that none is under way.
+    In a policy with a `batch` everything below takes its turn between two calls of `sample`. The callers of another
+    policy see to it that no call is in progress.
 
     tokenizer: of its model
     context: the most tokens of a prompt and its answer
@@ -120,7 +120,7 @@ class TrainablePolicy(Policy, Protocol):
         """The prompt's token ids (P,), as the model is conditioned on them."""
 
     def learner(self) -> PreTrainedModel:
-        """A model of its own with the weights that this policy was loaded with, for a trainer to keep and to change."""
+        """A separate model with the weights that this policy was loaded with, for a trainer to keep and to change."""
 
     async def between(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` where sampling runs."""
@@ -129,7 +129,7 @@ class TrainablePolicy(Policy, Protocol):
         """Sample from these weights from now on, under this version: a state_dict of the whole model, or by
         traits.weights the directory of a LoRA adapter as peft writes it, which is not needed afterwards.
 
-        Raises ValueError where they do not fit the model, PolicyUnavailable where no server, or one that answers, takes
+        Raises ValueError if they do not fit the model, PolicyUnavailable if no server, or one that answers, takes
         them; the old ones then stay.
         """
 
@@ -138,10 +138,10 @@ class TrainablePolicy(Policy, Protocol):
 
 
 class CallWatch(Protocol):
-    """Hears how far a call of `sample` is, on the event loop of whoever samples."""
+    """Hears how far a call of `sample` is, on the event loop of its caller."""
 
     def on_tokens(self, tokens: int) -> None:
-        """So many tokens are drawn; called from any thread."""
+        """This many tokens are drawn; called from any thread."""
 
     def on_group(self, prompt: int, rollouts: list[Rollout]) -> None:
         """The prompt of this number has all its rollouts; called before `sample` returns, in any order."""

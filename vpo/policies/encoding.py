@@ -2,7 +2,7 @@
 
 Chat models are asked through their chat template (thinking switched off where the template has that switch: a budget of
 some hundred tokens would be spent before the first answer), base models in plain text. A checkpoint whose config says
-`evo_dialect` (its prompt format) is asked in that token language, as it stands.
+`evo_dialect` (its prompt format) is asked in that token language, without a template.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _apply_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str,
 
 
 def remaining_tokens(prompt: int, limit: int, context: int) -> int:
-    """Most tokens of a rollout of a prompt of so many, up to `limit`. Raises PromptTooLong where too few are left."""
+    """Most tokens of a rollout after a prompt of this length, up to `limit`. Raises PromptTooLong if few are left."""
     left = context - prompt
     if left < min(limit, _LEAST_ROOM):
         raise PromptTooLong(
@@ -100,7 +100,7 @@ def remaining_tokens(prompt: int, limit: int, context: int) -> int:
 
 
 def default_limit(answers: int, prompt_format: str) -> int:
-    """The limit of a rollout of so many answers, unless the user sets one."""
+    """The limit of a rollout of this number of answers, unless the user sets one."""
     return default_max_tokens("python", answers, prompt_format)
 
 

@@ -1,17 +1,17 @@
 """`scripted:mutate`: a mutation operator that learns nothing and loads no model, for text, numbers and Python programs.
 
-What it does to the parent that a prompt shows, by what that is:
+Its edits of the parent that a prompt shows:
 
     numbers   JSON numbers, lists and objects of them, or rows of numbers: Gaussian steps of sizes from 0.3% to 100%
     text      characters, words or lines replaced, removed, inserted, repeated, reversed, swapped
     program   constants moved; operators and conditions changed; terms, calls and conditions added to expressions, of
               what is in scope; statements removed, doubled or swapped, on the syntax tree. Only between EVOLVE-BLOCK
-              marks where there are any; a program in another language is text there
+              marks if it has some; a program in another language is text there
     route     a maze's moves changed (vpo.policies.scripted; scripted:classic knows mazes)
 
-It understands no task, of whose words it only tries the elements of what is in scope. It is a baseline, and what finds
-a way where no model can be had, for numbers and programs: prose gets edits of words, which seldom improve it. Problems
-whose first answer is written by understanding the task (most programming problems) are beyond it.
+It understands no task, of whose words it only tries the elements of what is in scope. It is a baseline, and an
+operator without a model for numbers and programs: prose gets edits of words, which seldom improve it. Problems whose
+first answer is written by understanding the task (most programming problems) are beyond it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def edit_block(parent: str, child: str) -> str:
 
 
 def write_program(task: str, rng: random.Random) -> str:
-    """A first program where none is given: the function that the task names, or one line."""
+    """A first program if none is given: the function that the task names, or one line."""
     found = _SIGNATURE.search(task)
     return f"{found[0]}:\n    return {rng.randrange(100)}\n" if found else f"print({rng.randrange(100)})\n"
 

@@ -1,6 +1,6 @@
 """Policies by address (vpo.policies.address), as the command line writes them.
 
-A package adds a kind of its own with an entry point whose name is the kind:
+A package adds a kind with an entry point whose name is the kind:
 
     [project.entry-points."evo.policies"]
     bedrock = "my_package.policies:load_bedrock"

@@ -1,5 +1,5 @@
 """The numbers of an answer as coordinates around it: of a Python program its constants by the syntax tree, of any other
-text what a regular expression finds. Between EVOLVE-BLOCK marks only, where there are any."""
+text what a regular expression finds. Only between EVOLVE-BLOCK marks, if it has some."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tunable:
     """An answer, and the answers that differ from it in their numbers.
 
     steps: the first step of each coordinate, a standard deviation; empty if the answer has no numbers
-    least: the least steps, by which whole numbers go on changing
+    least: the least steps, by which whole numbers continue to change
     """
 
     def __init__(self, text: str, python: bool) -> None:

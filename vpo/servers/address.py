@@ -26,7 +26,7 @@ _OURS = {"model", "messages", "n", "seed", "temperature", "top_p", "max_tokens",
 
 
 class ServerOptions(OwnOptions):
-    """What may stand after the question mark of `openai:`, beside vpo.policies.address.PolicySettings."""
+    """The options of `openai:`, in addition to vpo.policies.address.PolicySettings."""
 
     concurrency: int = Field(32, ge=1, le=4096, description="requests at a time")
     retries: int = Field(6, ge=0, le=100, description="retries of a request, after 0.5 to 8 s or as the server says")
@@ -87,7 +87,7 @@ class ServerOptions(OwnOptions):
 
 
 class VllmOptions(ServerOptions):
-    """What may stand after the question mark of `vllm:`. The first two are for a server that the address names; the
+    """The options of `vllm:`. The first two are for a server that the address names; the
     others are for the one that is started here."""
 
     served: str | None = Field(None, min_length=1, description="the model's name at the server, if it is not ID")

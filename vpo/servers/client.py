@@ -69,7 +69,7 @@ class Capabilities:
     engine: "vllm" and the like, "" where unknown
     with_ids: whether it gives token ids
     logprobs: whether its log-probabilities are those of the distribution that it samples from
-    context: tokens of prompt and answer, None where it does not say
+    context: tokens of prompt and answer, None if unknown
     """
 
     engine: str = ""
@@ -82,7 +82,7 @@ class Capabilities:
 class GroupRequest:
     """What is asked of a server: rollouts of one prompt.
 
-    choices: at most so many in one answer; seed: of the first; limit: tokens of each
+    choices: the most in one answer; seed: of the first; limit: tokens of each
     """
 
     prompt: Prompt
@@ -248,7 +248,7 @@ class Server:
         )
 
     def _shorten(self, too_long: Overflow, limit: int, asked: int) -> int:
-        """A limit that fits, where there is one. Raises PromptTooLong."""
+        """A limit that fits, if one does. Raises PromptTooLong."""
         if too_long.most is not None and too_long.most < asked:
             self._most = too_long.most
             return limit
@@ -294,7 +294,7 @@ class Server:
 
 def neutral_fields(engine: str, *, chat: bool = True) -> dict[str, Any]:
     """What makes an engine sample from the model's own distribution. Without it vLLM takes top_k, top_p and penalties
-    from the checkpoint's generation_config.json; llama.cpp has defaults of its own."""
+    from the checkpoint's generation_config.json; llama.cpp has other defaults."""
     if engine == "llamacpp":
         return {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0}
     if engine not in GIVING_IDS:
@@ -375,7 +375,7 @@ def refused_parameter(error: openai.APIStatusError, sent: Collection[str]) -> st
 
 
 def retry_after(response: Any) -> float:
-    """Seconds that a server asks to wait; 0 where it does not say."""
+    """Seconds that a server asks to wait; 0 if it names none."""
     headers = response.headers
     try:
         if "retry-after-ms" in headers:
@@ -387,7 +387,7 @@ def retry_after(response: Any) -> float:
 
 
 def read_json(text: str) -> Any:
-    """The body of a response. Raises Unreadable where it is no JSON."""
+    """The body of a response. Raises Unreadable if that is no JSON."""
     try:
         return json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
@@ -426,7 +426,7 @@ def as_unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
 
 
 def fault_of(status: int, reason: str, endpoint: Endpoint, attempts: int, pause: float = 0.0) -> PolicyUnavailable:
-    """The same for a status of HTTP, which stands in the reply of some servers too. pause: seconds to wait"""
+    """The same for a status of HTTP, which some servers put into their reply. pause: seconds to wait"""
     url, options = endpoint.url, endpoint.options
     if status in (401, 403):
         where = " (https://platform.openai.com/api-keys)" if url == HOSTED else " to one that this server knows"
@@ -453,7 +453,7 @@ _OF_A_GATEWAY = (502, 503, 504)
 """Status where a gateway answers and the server behind it does not."""
 _NAMES_SHOWN = 5
 _LIKELIEST = 8
-"""Tokens whose distance is looked at; the one that was sampled comes on top where it is none of them."""
+"""Tokens whose distance is looked at; the one that was sampled is added if it is none of them."""
 _QUESTION = "Count to three."
 
 
@@ -479,7 +479,7 @@ def probe_server(endpoint: Endpoint, temperature: float, top_p: float, *, tokens
 
 
 def _find_model(client: openai.OpenAI, endpoint: Endpoint) -> dict[str, Any] | None:
-    """The model's entry in the server's list; {} where the list need not hold it, None where there is no list."""
+    """The model's entry in the server's list; {} if the list need not hold it, None without a list."""
     try:
         body = read_json(client.get("/models", cast_to=str))
         models = [card for card in body["data"] if isinstance(card, dict) and "id" in card]

@@ -40,7 +40,7 @@ _EMPTY = ReplyChoice("", "stop", NO_IDS, NO_LOGPROBS, 0)
 class ServedPolicy(Policy):
     """A Policy over a server.
 
-    endpoint: where it is; version is its address without options
+    endpoint: of the model; version is its address without options
     text: of a model whose prompts are sent as token ids; None for chat
     """
 

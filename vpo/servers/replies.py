@@ -97,11 +97,11 @@ class Reply:
 
 
 def read_reply(body: Any, prompt_bytes: int = 0, *, thinks: bool = True) -> Reply:
-    """A completion's JSON. Raises Unreadable where it is none, and FailedReply for an error in its place, or in that of
+    """A completion's JSON. Raises Unreadable if it is none, and FailedReply for an error in its place, or in that of
     every choice.
 
     prompt_bytes: length of the prompt, from which its tokens are estimated if the server counts none
-    thinks: False if the model was told not to think: what a server then calls its reasoning is the answer
+    thinks: False if the model was asked not to think: what a server then calls its reasoning is the answer
     """
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         if error := body.get("error") if isinstance(body, dict) else None:

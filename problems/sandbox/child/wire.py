@@ -80,7 +80,7 @@ def encode(value: Any, limit: int | None = None, objects: bool = True) -> str:
     objects: also dataclass instances, as the dict of their fields, and numpy arrays, as their nested lists; not of a
         program, whose array is equal to no list
     """
-    text = to_json(pack(value, objects))
+    text = to_json(pack_value(value, objects))
     if limit is not None and len(text) > limit:
         raise TooLarge(f"a value of {len(text)} bytes, more than the {limit} allowed")
     return text
@@ -91,7 +91,7 @@ def to_json(value: Any) -> str:
     return "".join(_encoder(value, 0))
 
 
-def pack(value: Any, objects: bool = True, depth: int = 0) -> Any:
+def pack_value(value: Any, objects: bool = True, depth: int = 0) -> Any:
     """A plain value in the types that JSON has, as `encode`."""
     kind = type(value)
     if value is None or kind is bool or kind is float or kind is str:
@@ -103,16 +103,16 @@ def pack(value: Any, objects: bool = True, depth: int = 0) -> Any:
     depth += 1
     # isinstance rather than the exact type from here on: a Counter, a namedtuple or an IntEnum is its plain base
     if isinstance(value, list):
-        return [pack(item, objects, depth) for item in value]
+        return [pack_value(item, objects, depth) for item in value]
     if isinstance(value, dict):
-        return {"d": [[pack(k, objects, depth), pack(v, objects, depth)] for k, v in value.items()]}
+        return {"d": [[pack_value(k, objects, depth), pack_value(v, objects, depth)] for k, v in value.items()]}
     for tag, plain in (("t", tuple), ("s", set), ("f", frozenset)):
         if isinstance(value, plain):
-            return {tag: [pack(item, objects, depth) for item in value]}
+            return {tag: [pack_value(item, objects, depth) for item in value]}
     if isinstance(value, (bytes, bytearray)):
         return {"b": value.decode("latin-1")}
     if isinstance(value, int):
-        return pack(int(value), objects, depth)
+        return pack_value(int(value), objects, depth)
     if isinstance(value, float):
         return float(value)
     if isinstance(value, str):
@@ -123,36 +123,36 @@ def pack(value: Any, objects: bool = True, depth: int = 0) -> Any:
     if "fractions" in loaded and isinstance(value, loaded["fractions"].Fraction):
         terms = value.numerator, value.denominator
         if max(map(int.bit_length, terms)) <= _MOST_BITS:
-            return {"q": [pack(term, objects, depth) for term in terms]}
+            return {"q": [pack_value(term, objects, depth) for term in terms]}
     if "decimal" in loaded and isinstance(value, loaded["decimal"].Decimal) and not value.is_snan():
         return {"n": loaded["decimal"].Decimal.__str__(value)}
     if isinstance(value, Mapping):  # a ChainMap, a proxy of a dict: they equal it
-        return pack(dict(value), objects, depth)
+        return pack_value(dict(value), objects, depth)
     numpy = loaded.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         plain = value.tolist()
         if not isinstance(plain, (numpy.ndarray, numpy.generic)) and (objects or not isinstance(plain, list)):
-            return pack(plain, objects, depth)
+            return pack_value(plain, objects, depth)
     declared = getattr(kind, "__dataclass_fields__", None)
     if objects and declared is not None:
-        return {"d": [[name, pack(getattr(value, name), objects, depth)] for name in declared]}
+        return {"d": [[name, pack_value(getattr(value, name), objects, depth)] for name in declared]}
     raise Unplain(f"a value of type {kind.__name__}, which is not plain data")
 
 
 def decode(text: bytes | str) -> Any:
     """The plain value; Malformed for anything that `encode` would not have written."""
     try:
-        return unpack(json.loads(text))
+        return unpack_value(json.loads(text))
     except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise Malformed(f"no value: {type(error).__name__}") from None
 
 
-def unpack(value: Any, depth: int = 0) -> Any:
+def unpack_value(value: Any, depth: int = 0) -> Any:
     """The plain value of a packed one. Raises what a text has that `encode` did not write."""
     if isinstance(value, list):
         if depth > MAX_DEPTH:
             raise ValueError("too deep")
-        return [unpack(item, depth + 1) for item in value]
+        return [unpack_value(item, depth + 1) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) != 1 or depth > MAX_DEPTH:
@@ -174,20 +174,20 @@ def unpack(value: Any, depth: int = 0) -> Any:
     if not isinstance(inner, list):
         raise ValueError("not a list")
     if tag == "q":
-        terms = [unpack(term, depth + 1) for term in inner]
+        terms = [unpack_value(term, depth + 1) for term in inner]
         if not all(type(term) is int and term.bit_length() <= _MOST_BITS for term in terms):
             raise ValueError("no fraction")
         from fractions import Fraction
 
         return Fraction(*terms)
     if tag == "t":
-        return tuple([unpack(item, depth + 1) for item in inner])
+        return tuple([unpack_value(item, depth + 1) for item in inner])
     if tag == "d":
-        pairs = [(unpack(k, depth + 1), unpack(v, depth + 1)) for k, v in inner]
+        pairs = [(unpack_value(k, depth + 1), unpack_value(v, depth + 1)) for k, v in inner]
         _hashable([k for k, _ in pairs])
         return dict(pairs)
     if tag in ("s", "f"):
-        items = [unpack(item, depth + 1) for item in inner]
+        items = [unpack_value(item, depth + 1) for item in inner]
         _hashable(items)
         return set(items) if tag == "s" else frozenset(items)
     raise ValueError("no such tag")

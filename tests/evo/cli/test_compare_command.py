@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -15,6 +17,7 @@ from support.command_line import evo, refused
 from support.stored_rows import assert_same_run, stored_answers
 
 from evo.cli import invoke
+from evo.comparison.workers import PARENT_PROGRAM
 from islands.store import Store
 
 pytestmark = pytest.mark.long
@@ -100,6 +103,14 @@ def test_however_it_is_made_and_ended_the_runs_are_the_same(here, capsys, undist
     after = stored_answers("sqlite:///evo.db")
     assert set(before) <= set(after)
     assert_same_run(after, undisturbed)
+
+
+def test_the_parent_of_workers_runs_one_thread_when_it_forks_them():
+    """A lock that another thread holds would be held in the child for ever."""
+    threads = 'import os\nos.fork = lambda: os._exit(100 + len(os.listdir("/proc/self/task")))\n'
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    program = [sys.executable, "-c", threads + PARENT_PROGRAM.format([0], True)]
+    assert subprocess.run(program, env=environment, check=False).returncode == 101
 
 
 def test_what_a_worker_cannot_load_is_one_line(here, capsys):

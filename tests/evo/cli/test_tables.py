@@ -6,7 +6,7 @@ from support.command_line import evo
 
 from evo.cli import problems
 from evo.cli.options import open_console, print_table
-from evo.encoding import wrap_words
+from evo.process import wrap_words
 from problems.registry import describe_sets
 
 TITLES = ("run", "groups", "policy")

@@ -5,17 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from support.arm_results import arm
 
 from evo.comparison.results import Results, common_horizon, standings
 from evo.comparison.summary import summarise
 
 inf, nan = math.inf, math.nan
-
-
-def arm(solved_at, done=None, iterations=10, **options):
-    solved_at = np.array(solved_at, dtype=float)
-    done = np.full(solved_at.shape, iterations) if done is None else np.array(done)
-    return Results(solved_at, done, iterations, **options)
 
 
 def test_figures_by_hand():

@@ -5,19 +5,13 @@ import math
 import numpy as np
 import pytest
 from scipy import stats as reference
+from support.arm_results import arm
 
-from evo.comparison.results import Results
 from evo.comparison.summary import best_curve, metric_difference, solve_curve
 from evo.stats.differences import paired_difference
 from evo.stats.intervals import wilson
 
 inf, nan = math.inf, math.nan
-
-
-def arm(solved_at, done=None, iterations=10, **options):
-    solved_at = np.array(solved_at, dtype=float)
-    done = np.full(solved_at.shape, iterations) if done is None else np.array(done)
-    return Results(solved_at, done, iterations, **options)
 
 
 def drawn(rng, chance, seeds, iterations):

@@ -92,11 +92,8 @@ def test_before_anything_is_known_there_are_no_figures_and_no_verdict():
 
 
 def test_without_targets_the_verdict_is_of_fitness():
-    at = np.full((8, 1), np.nan)
-    arms = {
-        name: Results(at, np.full((8, 1), T), T, 3, np.full((8, 1, T), value))
-        for name, value in (("a", 0.9), ("b", 0.4))
-    }
+    at, done = np.full((8, 1), np.nan), np.full((8, 1), T)
+    arms = {name: Results(at, done, T, 3, np.full((8, 1, T), value)) for name, value in (("a", 0.9), ("b", 0.4))}
     assert verdicts_of(summarise(arms, "b")) == [Verdict("a - b = +0.50 [0.26, 0.61]", shown=True)]
 
 

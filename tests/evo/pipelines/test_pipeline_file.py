@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from support.command_line import evo, refused
+from support.rows import yaml_rows
 
 from evo.pipelines.file import read_pipeline, replace_references
 
@@ -49,7 +49,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(here, capsys):
         assert part in out
 
 
-@pytest.mark.parametrize("row", yaml.safe_load(Path(__file__).with_name("bad_files.yaml").read_text()))
+@pytest.mark.parametrize("row", yaml_rows(__file__, "bad files"))
 def test_a_bad_file_is_one_line_and_nothing_is_written(here, capsys, row):
     for more in ((), ("--dry-run",)):
         assert row["said"] in refused(capsys, "pipeline", written(row["text"]), *more)
@@ -70,26 +70,9 @@ def test_bad_arguments_are_one_line(here, capsys):
 
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipelines"
-SAMPLE = EXAMPLES.parent / "livecodebench"
-
-
-READS = {
-    "livecodebench": {"vpo-alone": ["grpo-alone", "vpo"], "search": ["vpo-alone", "grpo", "vpo"]},
-    "maze": {"hard": ["grpo", "vpo"]},
-    "operators": {
-        "improve": ["failures"],
-        "vpo": ["first-try", "improve", "failures"],
-        "grpo": ["first-try", "improve", "failures"],
-    },
-    "programs": {"evolve": ["vpo"], "after": ["vpo", "before"]},
-    "rounds": {"search-2": ["improve-1"], "improve-2": ["search-1", "search-2", "improve-1"]},
-    "traces": {"vpo": ["search"], "again": ["vpo"]},
-}
+READS = yaml_rows(__file__, "reads")
 """What each example's stages read, where that is its point."""
-KINDS = {
-    "livecodebench": ["train", "train", "evaluate", "evaluate", "compare", "report"],
-    "maze": ["train", "train", "evaluate", "evaluate", "compare", "report"],
-}
+KINDS = yaml_rows(__file__, "kinds")
 
 
 def test_there_are_no_others():
@@ -99,7 +82,7 @@ def test_there_are_no_others():
 @pytest.mark.parametrize("name", READS)
 def test_a_dry_run_finds_every_key_address_and_reference(here, capsys, name):
     if name == "livecodebench":
-        (here / "livecodebench").symlink_to(SAMPLE)
+        (here / "livecodebench").symlink_to(EXAMPLES.parent / "livecodebench")
     elif name == "operators":
         rows = ({"text": f"Return {i}.", "code": "", "test_list": [f"assert f() == {i}"]} for i in range(974))
         (here / "mbpp.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -52,7 +52,11 @@ def test_constants_are_fitted_before_they_are_scored():
     assert weak.fitness < problem.target and weak.error is None and "region_1" in weak.feedback
 
 
-def test_faults_of_an_answer_are_scores():
+def test_answers_that_read_alike_are_one_and_faults_of_an_answer_are_scores():
+    (problem,) = resolve("formula:train/0")
+    alike = ("1.0*x1 + 1.0", "1.0*x1+1.0", "y = (1.0 * x1) + 1.0")
+    assert {problem.canonical(text) for text in alike} == {"1.0*x1 + 1.0"}
+    assert problem.canonical("1.0*x1 + 2") == problem.canonical("1.0*x1+2") != "1.0*x1 + 1.0"
     (problem,) = resolve("formula:small/0")
     for answer in ("import os", "log(x1 - 5)", "x9", "1/0*x1"):
         score = problem.score(answer)
@@ -98,14 +102,6 @@ def test_gp_changes_the_fitted_parent():
     children = breed(Prompt(user, "", 0, shown=("1.0*x1 + x2", "sin(x2)")), "text", 50, 12345)
     assert len(set(children)) > 25 and any("2.5" in child for child in children)
     assert all(parse_formula(child, ("x1", "x2")).size <= 60 for child in children)
-
-
-def test_answers_that_read_alike_are_one():
-    (problem,) = resolve("formula:train/0")
-    assert {problem.canonical(text) for text in ("1.0*x1 + 1.0", "1.0*x1+1.0", "y = (1.0 * x1) + 1.0")} == {
-        "1.0*x1 + 1.0"
-    }
-    assert problem.canonical("1.0*x1 + 2") == problem.canonical("1.0*x1+2") != "1.0*x1 + 1.0"
 
 
 @pytest.mark.parametrize(("address", "text", "said"), yaml_rows(__file__, "bad addresses"))

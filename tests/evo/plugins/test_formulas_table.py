@@ -139,31 +139,20 @@ def test_commas_mean_one_thing_in_a_file(read, delimiter, cells, numbers, note):
     assert table.x[:, 0].tolist() == numbers and any(note in found for found in table.notes)
 
 
-def test_another_column_tells_what_a_comma_is(read):
-    table = read(
-        lines("size;dose;response", ["1,817", "2,372", "3,111"], ["0,5", "1,5", "2,5"], [1, 2, 3], delimiter=";")
-    )
-    assert table.x.tolist() == [[1.817, 0.5], [2.372, 1.5], [3.111, 2.5]]
-
-
-def test_a_comma_that_may_be_either_is_refused(read):
+def test_what_a_comma_is_is_told_by_another_column_or_a_quote_or_refused(read):
+    thousands = ["1,817", "2,372", "3,111"]
+    told = read(lines("size;dose;response", thousands, ["0,5", "1,5", "2,5"], [1, 2, 3], delimiter=";"))
+    assert told.x.tolist() == [[1.817, 0.5], [2.372, 1.5], [3.111, 2.5]]
+    quoted = read(lines("size,response", ['"1,817"', "646", '"2,372"'], [1, 2, 3]))
+    assert quoted.x[:, 0].tolist() == [1817, 646, 2372]
     with pytest.raises(BadTable, match="1,817 in line 2 of 'size' may be 1817 or 1.817; write it without the comma"):
-        read(lines("size;response", ["1,817", "2,372", "3,111"], [1, 2, 3], delimiter=";"))
+        read(lines("size;response", thousands, [1, 2, 3], delimiter=";"))
 
 
-def test_quoted_commas_of_a_comma_file_are_numbers_too(read):
-    table = read(lines("size,response", ['"1,817"', "646", '"2,372"'], [1, 2, 3]))
-    assert table.x[:, 0].tolist() == [1817, 646, 2372]
-
-
-def test_a_sign_of_comments_inside_a_cell_is_a_part_of_it(read):
+def test_a_sign_of_comments_inside_a_cell_is_a_part_of_it_and_lines_that_are_all_comments_are_named(read):
     table = read(lines("load,response,bars", [1, 2, 3], [1.25, 1.667, 1.875], ["2 #4", "3 #5", "4 #6"]))
     assert table.names == ("load",) and "Left out bars: text, such as '2 #4' in line 2." in table.notes
     spaced = read("load response # kg\n1 1.25 # first\n2 1.667\n3 1.875 # last\n")
     assert spaced.names == ("load",) and spaced.y.tolist() == [1.25, 1.667, 1.875]
-
-
-def test_lines_that_are_all_comments_are_named(read):
-    text = lines("ticket,hours,response", ["#1", "#2", "#3"], [0.5, 1, 1.5], [5.1, 8.2, 11.3])
     with pytest.raises(BadTable, match="all lines below the header begin with #, which makes them comments"):
-        read(text)
+        read(lines("ticket,hours,response", ["#1", "#2", "#3"], [0.5, 1, 1.5], [5.1, 8.2, 11.3]))

@@ -104,10 +104,8 @@ def test_schedules_are_those_of_a_slow_simulator(busy):
     for text in RULES:
         rule = parse_rule(text, NAMES)
         found = run_shops(*arrays_of(rule), shops.times, shops.machines, shops.release, shops.due)
-        expected = [
-            schedule(rule, *one) for one in zip(shops.times, shops.machines, shops.release, shops.due, strict=True)
-        ]
-        np.testing.assert_allclose(found, expected)
+        shop_by_shop = zip(shops.times, shops.machines, shops.release, shops.due, strict=True)
+        np.testing.assert_allclose(found, [schedule(rule, *one) for one in shop_by_shop])
         told.add(found.tobytes())
     assert len(told) >= len(RULES) - 1
 
@@ -170,9 +168,8 @@ def test_bins_are_those_of_a_slow_simulator(name, value):
 def test_sum_of_squares_is_ahead_on_long_rows_of_weibull_items():
     problem = resolve("rules:binpacking/0")[0]
     costs = {name: costs.mean(1)[-2] for name, costs in measure_textbook(problem).items()}
-    assert costs["best fit"] == pytest.approx(4.16, abs=0.3) and costs["sum of squares"] == pytest.approx(
-        0.59, abs=0.15
-    )
+    assert costs["best fit"] == pytest.approx(4.16, abs=0.3)
+    assert costs["sum of squares"] == pytest.approx(0.59, abs=0.15)
 
 
 def test_sets_indices_and_held_out_instances_have_seeds_of_their_own():

@@ -94,20 +94,16 @@ def cited_rewards(text, support=(3, 7, 1), answers=("New York",)):
     return score_cited(parse_cited(text), support, answers)
 
 
+def test_the_best_alias_counts_and_two_steps_leave_two_components_free():
+    assert cited_rewards(cited("3", "NYC"), answers=("New York", "NYC"))[4] == 1
+    found = cited_rewards(cited("3", "Rome"), support=(3, 7))
+    assert found == (1, 0, 1, 1, 0) and scalar(found) == pytest.approx(3 / 7)
+    assert scalar((1, 1, 1, 1, 1)) == 1 and scalar((0, 0, 0, 0, 1)) == pytest.approx(3 / 7)
+
+
 @pytest.mark.parametrize("text, expected", yaml_rows(__file__, "the_vector_of_musique"))
 def test_the_vector_of_musique(text, expected):
     assert cited_rewards(text) == pytest.approx(expected)
-
-
-def test_the_best_alias_counts():
-    assert cited_rewards(cited("3", "NYC"), answers=("New York", "NYC"))[4] == 1
-
-
-def test_two_steps_leave_two_components_free():
-    found = cited_rewards(cited("3", "Rome"), support=(3, 7))
-    assert found == (1, 0, 1, 1, 0)
-    assert scalar(found) == pytest.approx(3 / 7)
-    assert scalar((1, 1, 1, 1, 1)) == 1 and scalar((0, 0, 0, 0, 1)) == pytest.approx(3 / 7)
 
 
 ENTITIES = ("Marie_Curie", "The_Hague", "Rubik's_Cube", "Washington,_D.C.", "Danube")

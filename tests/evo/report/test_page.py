@@ -199,7 +199,22 @@ def test_one_problem_has_intervals_over_seeds_or_none_and_never_of_no_width(
         solved = shown["arms"]["grpo"]["solved"]
         assert (solved["low"] is None) == (seeds == 1) == (shown["against"]["vpo"]["solved"]["low"] is None)
         print_comparison(Console(width=100), progress)
-    assert "nan" not in capsys.readouterr().out.lower()
+    printed = capsys.readouterr().out
+    assert "nan" not in printed.lower() and "area: under the solve curve" in printed
+
+
+@pytest.mark.parametrize(("target", "timed"), [(99.0, False), (0.0, True)])
+def test_a_table_explains_the_columns_that_it_has(
+    search_with, digits, digits_policy, as_comparison, tmp_path, capsys, target, timed
+):
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    for arm in ("a", "b"):
+        search_with([digits("one", target=target)], digits_policy(), address, name=arm, iterations=3)
+    as_comparison(address, {"a": ("a", 0), "b": ("b", 0)})
+    with Store.open(address, read_only=True) as store:
+        print_comparison(Console(width=100), Progress.open(store, "both"))
+    table, _, legend = capsys.readouterr().out.partition("\narea: ")
+    assert ("median" in table) == ("; median time: " in legend) == timed
 
 
 def test_problems_without_targets_are_judged_by_their_fitness(

@@ -25,18 +25,18 @@ def seen(*groups):
 
 
 def test_the_share_is_what_showing_a_parent_wastes_beyond_what_is_wasted_without():
-    assert seen() == 0.0
-    assert seen((ANSWER, 0, 2), (ANSWER, 0, 2)) == 0.0
-    assert seen((ANSWER, 2, 2)) == pytest.approx(2 / 3)
-    assert seen((ANSWER, 2, 2), (ANSWER, 1, 2)) == pytest.approx(3 / 5)
-    assert seen((ANSWER, 2, 2), (NOTHING, 2, 2)) == 0.0
-    assert seen((ANSWER, 2, 2), (ANSWER, 2, 2), (NOTHING, 0, 2)) == pytest.approx(4 / 5)
-    assert seen((ANSWER, 0, 0)) == 0.0  # nothing that could be read is no repeat
-
-
-def test_a_seed_that_is_not_copied_says_nothing_of_answers_that_are():
-    groups = [*[(ParentKind.SEED, 0, 3)] * 3, (ANSWER, 2, 3)]
-    assert seen(*groups) == seen(groups[-1]) == 0.5
+    for groups, share in (
+        ((), 0.0),
+        (((ANSWER, 0, 2), (ANSWER, 0, 2)), 0.0),
+        (((ANSWER, 2, 2),), 2 / 3),
+        (((ANSWER, 2, 2), (ANSWER, 1, 2)), 3 / 5),
+        (((ANSWER, 2, 2), (NOTHING, 2, 2)), 0.0),
+        (((ANSWER, 2, 2), (ANSWER, 2, 2), (NOTHING, 0, 2)), 4 / 5),
+        (((ANSWER, 0, 0),), 0.0),  # nothing that could be read is no repeat
+        (((ANSWER, 2, 3),), 0.5),
+        ((*[(ParentKind.SEED, 0, 3)] * 3, (ANSWER, 2, 3)), 0.5),  # a seed that is not copied says nothing of answers
+    ):
+        assert seen(*groups) == pytest.approx(share), groups
 
 
 def test_old_groups_are_forgotten_and_later_ones_not_seen_before_their_time():

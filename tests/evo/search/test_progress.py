@@ -3,13 +3,14 @@ from types import SimpleNamespace
 
 import pytest
 from support.command_line import evo
+from support.island_samples import group
 
 from evo.cli.outcome import describe_metrics
 from evo.provenance import describe_machine, source_commit
 from evo.search.status import SearchStatus, clock
 from evo.search.stop import FINISHED, INTERRUPT, Stop, StopReason
 from islands.store import Store
-from islands.types import Totals
+from islands.types import GroupSums, Totals
 from problems.scoring import error_kind
 
 
@@ -63,6 +64,13 @@ def test_a_run_keeps_it_from_its_first_group_on(search_with, digits, digits_poli
     search_with([digits()], digits_policy(), address, iterations=2)
     with Store.open(address, read_only=True) as store:
         assert store.run("run").summary["machines"] == [describe_machine()]
+
+
+def test_the_reply_that_a_search_without_answers_shows_is_the_newest_one_with_a_text():
+    made, sums = status(), GroupSums(0, 0, 0, 1, 7, 5, 0.0, 0.0, {}, None, None)
+    for text in ("first", "last", " \n", ""):
+        made.count(group(SimpleNamespace(id=1), 0, [], text=text), sums)
+    assert made.reply == "last"
 
 
 def test_a_resumed_run_keeps_both_machines_and_each_once():

@@ -66,24 +66,19 @@ def test_batch_zero_passes_every_prompt_on_at_once():
     assert 0.19 < busy < 8 * 0.2, "overlapping calls count once"
 
 
-def test_a_failing_call_fails_its_own_prompts_alone():
-    found, *_ = sampled(Recorder(batch=2, fail_on="2"), map(str, range(6)))
-    assert [isinstance(one, PolicyUnavailable) for one in found] == [False, False, True, True, False, False]
-
-
-def test_a_prompt_that_is_too_long_fails_alone():
+def test_a_call_or_a_prompt_that_fails_fails_alone_and_too_few_groups_are_a_bug():
     class Short(Recorder):
         async def sample(self, prompts, **options):
             if any(len(p.user) > 3 for p in prompts):
-                self.calls.append("refused")
                 raise PromptTooLong("too long")
             return await super().sample(prompts, **options)
 
-    found, *_ = sampled(Short(batch=3), ("a", "much too long", "b"))
-    assert [isinstance(one, PromptTooLong) for one in found] == [False, True, False]
-
-
-def test_a_policy_that_returns_too_few_groups_is_a_bug_and_raises():
+    for policy, texts, fault, failed in (
+        (Recorder(batch=2, fail_on="2"), "012345", PolicyUnavailable, [False, False, True, True, False, False]),
+        (Short(batch=3), ("a", "much too long", "b"), PromptTooLong, [False, True, False]),
+    ):
+        found, *_ = sampled(policy, texts)
+        assert [isinstance(one, fault) for one in found] == failed
     found, *_ = sampled(Recorder(batch=2, short=True), "ab")
     assert isinstance(found[0], RuntimeError) and "broke its contract" in str(found[0])
 

@@ -35,11 +35,17 @@ def test_batches_and_windows(problems, batch, slots, settings, expected):
     assert window_of(config, policy, [5] * problems) == WindowSize(*expected)
 
 
-def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
+def test_the_user_overrides_a_directory_and_a_directory_the_defaults_stored_or_not():
     problem = Directory(islands=3, migration_interval=7, unknown=1, max_iterations=40)
-    config = RunConfig.model_validate({"population": {"islands": 2}})
-    made = population_config(config, problem)
+    made = population_config(RunConfig.model_validate({"population": {"islands": 2}}), problem)
     assert (made.islands, made.migration_interval, made.population_size) == (2, 7, 1000)
+    directory = Directory(seed=42, diff_based_evolution=True, islands=3, population_size=60)
+    user = RunConfig.model_validate({"problems": ["d"], "population": {"migration_interval": 9}})
+    started = resolve_settings(user, [directory])
+    for config in (started, RunConfig.model_validate(to_stored(started, ["d"]))):
+        made = population_config(config, directory)
+        assert (made.islands, made.population_size, made.migration_interval) == (3, 60, 9)
+        assert (config.seed, config.answers) == (42, 1)
 
 
 def test_a_run_stores_the_iterations_that_its_directories_plan():
@@ -103,17 +109,6 @@ def test_weights_are_shares_of_the_iterations():
     assert drawn == [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
     assert operators(None, 3.0).chances.tolist() == [0.25, 0.75]
     assert operators(None, None).chances is None
-
-
-def test_a_directorys_population_survives_settling_and_storing():
-    directory = Directory(seed=42, diff_based_evolution=True, islands=3, population_size=60)
-    user = RunConfig.model_validate({"problems": ["d"], "population": {"migration_interval": 9}})
-    started = resolve_settings(user, [directory])
-    resumed = RunConfig.model_validate(to_stored(started, ["d"]))
-    for config in (started, resumed):
-        made = population_config(config, directory)
-        assert (made.islands, made.population_size, made.migration_interval) == (3, 60, 9)
-        assert (config.seed, config.answers) == (42, 1)
 
 
 @pytest.mark.parametrize("target", [None, 0.0])

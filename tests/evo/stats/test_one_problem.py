@@ -85,30 +85,25 @@ def test_a_difference_over_seeds_by_hand() -> None:
     assert verdict("a", "b", found).text.startswith("a - b = +0.50 [")
 
 
-def test_few_seeds_show_nothing_and_say_so() -> None:
-    found = paired_difference([[0.9, 0.8, 1.0]], [[0.1, 0.2, 0.15]])
-    assert not found.shown and not found.possible
-    assert found.interval.low == 0.0 < found.interval.mean
-    assert verdict("a", "b", found).text.endswith("p = 0.10; 3 seeds of one problem cannot show one)")
+NONE = "no difference shown (a - b = "
+FEW = "p = 0.10; 3 seeds of one problem cannot show one)"
+SAME = "the seeds of one problem do not differ, which leaves no interval; p = 0.0079)"
+ONE = f"{NONE}+1.00; one problem under one seed has no interval)"
 
 
-@pytest.mark.parametrize("rate", [False, True])
-def test_one_seed_has_no_interval_and_the_verdict_says_why(rate: bool) -> None:
-    found = paired_difference([[1.0]], [[0.0]], rate=rate)
-    assert not found.interval.known and not found.shown and found.p == 1.0
-    assert verdict("vpo", "grpo", found).text == (
-        "no difference shown (vpo - grpo = +1.00; one problem under one seed has no interval)"
-    )
-
-
-def test_seeds_that_do_not_differ_leave_no_interval_but_a_test() -> None:
-    found = paired_difference([[0.5] * 5], [[0.75] * 5])
-    assert not found.interval.known and found.p == pytest.approx(2 / math.comb(10, 5)) and found.shown
-    assert "do not differ" in verdict("a", "b", found).text and verdict("a", "b", found).text.startswith(
-        "a - b = -0.25 ("
-    )
-
-
-def test_a_rate_of_five_seeds_to_none_is_a_difference_within_its_bounds() -> None:
-    found = paired_difference(np.ones((1, 5)), np.zeros((1, 5)), rate=True)
-    assert found.shown and 0 < found.interval.low < found.interval.high == 1.0
+@pytest.mark.parametrize(
+    ("a", "b", "rate", "known", "p", "shown", "begins", "ends"),
+    [
+        ([0.9, 0.8, 1.0], [0.1, 0.2, 0.15], False, True, 2 / math.comb(6, 3), False, NONE, FEW),
+        ([1.0], [0.0], False, False, 1.0, False, ONE, ONE),
+        ([1.0], [0.0], True, False, 1.0, False, ONE, ONE),
+        ([0.5] * 5, [0.75] * 5, False, False, 2 / math.comb(10, 5), True, "a - b = -0.25 (", SAME),
+        ([1.0] * 5, [0.0] * 5, True, True, 2 / math.comb(10, 5), True, "a - b = +1.00 [", ", 1.00]"),
+    ],
+)
+def test_what_few_and_equal_seeds_can_show(a, b, rate, known, p, shown, begins, ends) -> None:
+    found = paired_difference([a], [b], rate=rate)
+    assert (found.interval.known, found.shown, found.possible) == (known, shown, shown)
+    assert found.p == pytest.approx(p) and (not known or 0 <= found.interval.low < found.interval.high <= 1.0)
+    text = verdict("a", "b", found).text
+    assert text.startswith(begins) and text.endswith(ends), text

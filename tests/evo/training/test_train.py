@@ -200,16 +200,8 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
     assert sum(best[-3:]) > sum(best[:3]) + 0.15
 
 
-def test_a_directory_that_holds_something_is_not_overwritten(tmp_path):
-    trained(begin(settings(steps=1, evaluate=[]), str(tmp_path / "run"), ""))
-    with pytest.raises(BadInput, match=r"holds a training run with another kl \(0.01, not 0.1\)"):
-        begin(settings(kl=0.1, evaluate=[]), str(tmp_path / "run"), "")
-    (tmp_path / "run" / "train.json").unlink()
-    with pytest.raises(BadInput, match="holds a checkpoint already"):
-        begin(settings(evaluate=[]), str(tmp_path / "run"), "")
-
-
-def test_the_same_command_continues_and_one_that_is_done_changes_nothing(tmp_path):
+def test_the_same_command_continues_one_that_is_done_changes_nothing_and_another_is_refused(tmp_path):
+    """The learning rate, which is not given, suits the policy."""
     run, out = settings(evaluate=[], lr=None), str(tmp_path)
     assert trained(begin(run, out, ""), stop_after=3) == "interrupted"
     assert trained(begin(run, out, "")) == ""
@@ -217,16 +209,15 @@ def test_the_same_command_continues_and_one_that_is_done_changes_nothing(tmp_pat
     assert trained(begin(run, out, "")) == ""
     assert read_metrics(tmp_path) == lines and [line["step"] for line in lines] == [1, 2, 3, 4]
     assert all(torch.equal(weights(tmp_path)[name], done[name]) for name in done)
+    assert lines[0]["learning_rate"] == 2.5e-4 and TrainConfig.of(run).learning_rate == 1e-6
+    assert json.loads((tmp_path / "train.json").read_text())["config"]["lr"] == 2.5e-4
     assert trained(begin(settings(evaluate=[], lr=None, steps=5), out, "")) == ""  # a budget may be raised
     assert len(read_metrics(tmp_path)) == 5
-
-
-def test_the_learning_rate_suits_the_policy_unless_it_is_given(tmp_path):
-    run = parse(TrainRun, {**SMALL, "lr": None, "steps": 1, "method": "vpo", "evaluate": []}, "a test")
-    trained(begin(run, str(tmp_path), ""))
-    assert read_metrics(tmp_path, "step")[0]["learning_rate"] == 2.5e-4
-    assert json.loads((tmp_path / "train.json").read_text())["config"]["lr"] == 2.5e-4
-    assert TrainConfig.of(run).learning_rate == 1e-6
+    with pytest.raises(BadInput, match=r"holds a training run with another kl \(0.01, not 0.1\)"):
+        begin(settings(evaluate=[], lr=None, steps=5, kl=0.1), out, "")
+    (tmp_path / "train.json").unlink()
+    with pytest.raises(BadInput, match="holds a checkpoint already"):
+        begin(run, out, "")
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):

@@ -158,3 +158,13 @@ def test_rows_have_a_cell_for_each_column(width):
         table = ProblemTable()
         titles = table.columns(snapshot, width, DARK)
         assert {len(table.row(snapshot, row, width, DARK)) for row in range(12)} == {len(titles)}
+
+
+def test_the_head_of_a_search_that_stops_says_how_many_iterations_it_waits_for():
+    quiet = samples.running()
+    (run,) = quiet.arms[0].runs[:1]
+    busy = replace(quiet, arms=[replace(quiet.arms[0], runs=[replace(run, summary={**run.summary, "in_flight": 4})])])
+    assert draw.stopping(quiet) == "stopping"
+    for width in (80, 150):
+        head = printed(draw.head(busy, width, samples.NOW, DARK, draw.stopping(busy)), width)
+        assert "stopping: waits for 4 in flight, " in head

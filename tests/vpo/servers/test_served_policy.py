@@ -7,12 +7,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import openai
 import pytest
+import yaml
 from support.completion_server import (
     FAULTS,
     CompletionServer,
@@ -35,6 +37,8 @@ from vpo.servers.client import retry_after
 from vpo.servers.policy import ServedPolicy
 
 PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
+REPLIES = yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8"))
+FAULTS_BY_NAME = {"garbage": garbage, "gone": gone, "limited": limited(3600)}
 
 
 def sampling(
@@ -149,22 +153,10 @@ def test_retry_after_is_waited_for_and_a_long_one_is_shown(monkeypatch: pytest.M
         assert again - refused >= 0.65
 
 
-@pytest.mark.parametrize(
-    ("faults", "said"),
-    [
-        ([500] * 2, "failed, asked 2 times: 500 status 500; look at the server"),
-        ([429] * 2, "is rate-limiting .429.: status 429; lower .concurrency=, or evo resume later"),
-        ([limited(3600)], "is rate-limiting .429.: slow down; .* evo resume in 3600 s"),
-        ([garbage] * 2, "an unreadable reply 2 times: what is no JSON"),
-        ([gone] * 2, "cannot be reached, tried 2 times.*start the server again"),
-        ([401], "refuses the key: status 401; set OPENAI_API_KEY"),
-        ([404], "does not serve tiny .any more."),
-        ([400], "refuses the request: 400 status 400"),
-    ],
-)
+@pytest.mark.parametrize(("faults", "said"), REPLIES["lasting"])
 def test_a_lasting_fault_is_one_line_that_says_what_to_do(faults: list[Any], said: str) -> None:
     with completion_server() as server, pytest.raises(PolicyUnavailable, match=said) as caught:
-        asked(server, "retries=1", once_open={"faults": list(faults)})
+        asked(server, "retries=1", once_open={"faults": [FAULTS_BY_NAME.get(fault, fault) for fault in faults]})
     assert "\n" not in str(caught.value) and not server.manners.faults
 
 
@@ -220,23 +212,15 @@ def test_a_prompt_beyond_the_context_is_too_long_and_one_that_leaves_some_room_g
                 ask(characters)
 
 
-@pytest.mark.parametrize(
-    ("name", "said", "left_out"),
-    [
-        ("seed", "Unrecognized request argument supplied: seed", "seed"),
-        ("chat_template_kwargs", "extra inputs are not permitted: 'chat_template_kwargs'", "chat_template_kwargs"),
-        ("max_tokens", "'max_tokens' is not supported with this model. Use 'max_completion_tokens'", "max_tokens"),
-        ("top_p", "top_p is deprecated here", "top_p"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), REPLIES["unknown"])
 @pytest.mark.filterwarnings("ignore:.*takes no seed")
-def test_parameters_that_a_server_does_not_know_are_left_out_from_then_on(name: str, said: str, left_out: str) -> None:
+def test_parameters_that_a_server_does_not_know_are_left_out_from_then_on(name: str, said: str) -> None:
     with completion_server() as server:
         assert all(rollout.text for (rollout,) in asked(server, times=2, once_open={"refuses": {name: said}}))
         refused, *answered = server.requests
     assert len(answered) == 2
     for request in answered:
-        assert left_out not in request
+        assert name not in request
         if name == "max_tokens":
             assert request["max_completion_tokens"] == 40
 
@@ -438,27 +422,12 @@ def replies(*choices: dict[str, Any], status: int = 200, **body: Any) -> Callabl
     return lambda handler: send(handler, status, {"choices": numbered, "usage": usage, **body})
 
 
-CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-
-
-@pytest.mark.parametrize(
-    ("choice", "reason", "text"),
-    [
-        ({"message": {"content": None, "reasoning_content": "So: x"}}, Unanswered.REASONING, "So: x"),
-        ({"message": {"content": "", "reasoning": "So"}, "finish_reason": "length"}, Unanswered.CUT, "So"),
-        ({"message": {"content": ""}, "finish_reason": "content_filter"}, Unanswered.FILTERED, ""),
-        ({"message": {"content": "half"}, "finish_reason": "content_filter"}, Unanswered.FILTERED, "half"),
-        ({"message": {"tool_calls": [CALL]}, "finish_reason": "tool_calls"}, Unanswered.CALL, "[{'name': 'f', '"),
-        ({"message": {"content": None, "refusal": "I must not."}}, Unanswered.REFUSED, "I must not."),
-        ({"message": {"content": "x", "refusal": None, "tool_calls": None}}, None, "x"),
-        ({"message": {"content": "x", "tool_calls": [CALL]}, "finish_reason": "tool_calls"}, None, "x"),
-    ],
-)
-def test_what_a_server_withholds_is_named_with_its_text(choice: Any, reason: Any, text: str) -> None:
+@pytest.mark.parametrize(("choice", "reason", "text"), REPLIES["withheld"])
+def test_what_a_server_withholds_is_named_with_its_text(choice: Any, reason: str | None, text: str) -> None:
     with hosted_server(scripted()) as server:
         server.manners.faults = [replies(choice)]
         (rollout,) = group(server)
-    assert ScoredRollout(rollout, ()).unanswered is reason
+    assert ScoredRollout(rollout, ()).unanswered is (reason and Unanswered[reason])
     assert rollout.text.replace('"', "'").startswith(text)
 
 
@@ -470,17 +439,7 @@ def test_an_answer_that_a_reasoning_parser_took_is_read_if_the_model_was_told_no
     assert rollout.text == "<answer_1>x</answer_1>" and rollout.withheld is None
 
 
-@pytest.mark.parametrize(
-    ("code", "said", "requests"),
-    [
-        (429, "is rate-limiting .429.: too much; lower .concurrency=, or evo resume later", 2),
-        (502, "failed, asked 2 times: 502 too much; look at the server", 2),
-        ("529", "failed, asked 2 times: 529 too much", 2),
-        (401, "refuses the key: too much; set OPENAI_API_KEY", 1),
-        (400, "refuses the request: 400 too much", 1),
-        ("model_error", "an unreadable reply 2 times: an error: too much", 2),
-    ],
-)
+@pytest.mark.parametrize(("code", "said", "requests"), REPLIES["inside"])
 @pytest.mark.parametrize("inside", [True, False])
 def test_an_error_inside_a_reply_is_handled_as_its_code_says(inside: bool, code: Any, said: str, requests: int) -> None:
     error = {"code": code, "message": "too much"}
@@ -511,20 +470,10 @@ def test_the_tokens_of_a_reply_without_choices_are_counted() -> None:
         assert spent([group(server)]) == (100, 20)
 
 
-REFUSALS = {
-    "Gemma's template": (400, "System role not supported"),
-    "as a fault of the template": (500, "System role not supported"),
-    "OpenAI's": (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
-    "Google's": (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
-    "Mistral's template": (400, "Only user and assistant roles are supported!"),
-    "alternating roles": (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
-}
-
-
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_system_message_that_is_refused_goes_into_the_user_s_in_every_request_in_flight(refusal: str) -> None:
-    status, said = REFUSALS[refusal]
-
+@pytest.mark.parametrize(("status", "said"), REPLIES["system"])
+def test_a_system_message_that_is_refused_goes_into_the_user_s_in_every_request_in_flight(
+    status: int, said: str
+) -> None:
     def refuse(server: CompletionServer, handler: Any, body: dict[str, Any]) -> bool:
         if body["messages"][0]["role"] != "system":
             return False

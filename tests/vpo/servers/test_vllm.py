@@ -184,7 +184,7 @@ def test_a_child_serves_takes_adapters_and_ends_with_its_policy(qwen2: Path, any
             assert far(before, await plain.logprobs(rollouts)) < 1e-4
             model = adapted(policy, 0.1)
             await update(policy, model, "new", tmp_path)
-            assert far(before, await policy.logprobs(rollouts)) > 1e-2
+            assert far(before, after := await policy.logprobs(rollouts)) > 1e-2
             assert await policy.between(lambda: 7) == 7
         assert child.gone() and not child.folder.exists()
         with pytest.raises(PolicyUnavailable, match="closed"):
@@ -192,8 +192,8 @@ def test_a_child_serves_takes_adapters_and_ends_with_its_policy(qwen2: Path, any
         await plain.close()
         model.peft_config["default"].base_model_name_or_path = str(qwen2)
         save_adapter(model, tmp_path / "adapter")
-        with pytest.raises(BadAddress, match="is an adapter; name the whole checkpoint"):
-            policy_at(f"vllm:{tmp_path / 'adapter'}")
+        async with opened(f"vllm:{tmp_path / 'adapter'}?dtype=float32") as policy:  # merged
+            assert policy.traits.weights == "none" and far(after, await policy.logprobs(rollouts)) < 1e-4
 
     within(scenario())
 

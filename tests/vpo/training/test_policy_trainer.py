@@ -170,30 +170,30 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_are_touched(tmp_path
         assert trainer.step(groups).policy_version == "start+vpo.2"
 
 
-@pytest.mark.long
-def test_a_state_goes_on_exactly() -> None:
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 4])
+def test_a_state_goes_on_exactly(rank: int) -> None:
     start = tiny_model()
-    config = config_of(kl=0.01, truncate=2.0, schedule="cosine", warm_up=1, steps=4, weight_decay=0.1, seed=3)
+    settings = {"kl": 0.01, "truncate": 2.0, "schedule": "cosine", "warm_up": 1, "steps": 4, "weight_decay": 0.1}
+    config = config_of(lora_rank=rank, seed=3, **settings)
     batches = [random_groups(start, 3, seed=i) for i in range(4)]
-    whole = copy.deepcopy(start)
-    trainer = trainer_of(whole, config, reference=copy.deepcopy(start))
-    metrics = [dict(trainer.step(groups).metrics) for groups in batches]
 
-    half = copy.deepcopy(start)
-    first = trainer_of(half, config, reference=copy.deepcopy(start))
+    def trainer_from(model: Any) -> PolicyTrainer:
+        return trainer_of(copy.deepcopy(model), config, reference=None if rank else copy.deepcopy(start))
+
+    whole, first = trainer_from(start), trainer_from(start)
+    metrics = [dict(whole.step(groups).metrics) for groups in batches]
     for groups in batches[:2]:
         first.step(groups)
     state = copy.deepcopy(first.state())
-    assert state["steps"] == 2
-    resumed = copy.deepcopy(half)
-    first.step(batches[0])  # what happens afterwards is not in the state
+    weights = start if rank else copy.deepcopy(first.model)  # an adapter's are in the state
+    first.step(batches[0])  # what happens afterwards is not in it
     torch.manual_seed(12345)
-    second = trainer_of(resumed, config, reference=copy.deepcopy(start))
+    second = trainer_from(weights)
     second.restore(state)
-    assert second.version == "start+vpo.2"
+    assert (second.version, second.steps) == ("start+vpo.2", 2)
     assert [dict(second.step(groups).metrics) for groups in batches[2:]] == metrics[2:]
-    assert_equal_weights(resumed, weights_of(whole))
-    assert any(not torch.equal(p, q) for p, q in zip(whole.parameters(), start.parameters(), strict=True))
+    assert_equal_weights(second.model, weights_of(whole.model))
+    assert any(not torch.equal(p, q) for p, q in zip(whole.model.parameters(), first.model.parameters(), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -1,37 +1,36 @@
-"""Text for pages, streams and terminals: hidden characters made visible, and lines broken between words."""
+"""What this process hears and says as a process: signals that ask it to end (Ctrl-C, TERM, the end of a terminal),
+arguments, streams that lack a character, and lines broken between words."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
+import signal
 import sys
 import textwrap
+import threading
 import warnings
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 
 from problems.redaction import redact
 
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\uffff]"
-    "|[\U000e0000-\U000e0fff]"
-)
-
-
 _COMMAND = re.compile(r"\bevo [a-z]+ \S")
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def visible(text: str) -> str:
-    """The text with every character visible, so that none is taken for another and none upsets a parser, a font or the
-    direction of writing: control characters as their pictures (␀), other hidden characters, lone surrogates and marks
-    of direction as <U+202E>. Newlines and tabs stay. Escaping for HTML comes after this."""
-    return _HIDDEN.sub(_picture, text)
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
+@contextlib.contextmanager
+def handling(handler: Callable[[int], object], *numbers: signal.Signals) -> Iterator[None]:
+    """In this block these signals call the handler with their number. An ignored one stays ignored, as HUP under nohup;
+    outside the main thread, which alone may set handlers, nothing changes."""
+    main = threading.current_thread() is threading.main_thread()
+    heard = [number for number in numbers if main and signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, _: handler(number)) for number in heard}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former or signal.SIG_DFL)
 
 
 def is_text(argument: str) -> bool:
@@ -42,7 +41,7 @@ def is_text(argument: str) -> bool:
 def prepare_streams() -> None:
     """From here on, no print fails for a character that the stream's encoding lacks: it is a question mark."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):  # another object in its place, or closed
+        with contextlib.suppress(AttributeError, ValueError):  # another object in its place, or closed
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
 
 
