@@ -167,7 +167,7 @@ def _next_steps(progress: Progress, snapshot: Snapshot, answered: bool) -> list[
     weights = "" if reweighed is None else f" {reweighed.option}"
     steps = [("Search longer", f"evo resume {run} --iterations {2 * comparison.iterations}")]
     if any(record.status not in ("done", "failed") for record in comparison.runs):
-        steps = [("Continue", f"evo resume {run}")]
+        steps = [("Continue", f"evo resume {run}") if snapshot.ended else ("Watch it", f"evo watch {run}")]
     if answered:
         target = "best_answers" if len(comparison.problems) > 1 else "best_answer"
         steps.append(("Save the best answers", f"evo best {run}{weights} -o {target}"))

@@ -1,7 +1,8 @@
 """A real PostgreSQL server for tests: found on the machine, started as an ordinary user, stopped by its own process.
 
 server = PostgresServer.start()
-url = server.new_database()      # postgresql+psycopg://..., empty
+with server.database() as url:   # postgresql+psycopg://..., empty
+    ...
 server.stop()
 """
 

@@ -157,6 +157,16 @@ def test_an_unfinished_comparison_says_how_far_it_is(unfinished, page_for):
     )
 
 
+def test_a_run_that_is_being_searched_is_watched_and_not_continued(small, page_for):
+    with Store.open(small) as store:
+        run = store.run("run").id
+        with store.begin() as tx:
+            store.finish_run(run, "running", tx=tx)
+        with store.lease(run):
+            steps = dict(page_for(small, "run")[0].next_steps)
+    assert steps["Watch it"].startswith("evo watch run") and "Continue" not in steps and "Search longer" not in steps
+
+
 def test_training_is_drawn_and_versions_are_listed(small, page_for):
     with Store.open(small) as store, store.begin() as tx:
         run = store.run("run")
