@@ -145,10 +145,10 @@ def check_writable(address: str) -> bool:
 def _check_file(url: URL, path: Path, must_exist: bool, read_only: bool) -> None:
     if path.is_dir():
         raise DatabaseUnavailable(f"{mask_url(url)}: {path} is a folder; name a file in it")
-    if must_exist and not path.exists():
-        raise NoRuns(f"{mask_url(url)}: the file does not exist; the first run creates it")
     if not path.parent.exists():
         raise DatabaseUnavailable(f"{mask_url(url)}: the folder {path.parent} does not exist")
+    if must_exist and not path.exists():
+        raise NoRuns(f"{mask_url(url)}: the file does not exist; the first run creates it")
     if read_only:
         return
     if _is_read_only(path.parent):

@@ -41,10 +41,12 @@ def ui_command(database: str | None, db: str, port: int, host: str, token: bool)
     """
     from evo.ui.pages import RunPages
     from evo.ui.server import PageServer
-    from islands.engine import parse_url
+    from islands.errors import NoRuns
+    from islands.store import Store
 
     address = db if database is None else database if "://" in database else f"sqlite:///{Path(database).expanduser()}"
-    parse_url(address)  # a mistyped one is reported here, not in the browser
+    with contextlib.suppress(NoRuns), Store.open(address, read_only=True):
+        pass  # a mistyped one is reported here, not in the browser; one without runs may get some
     try:
         server = PageServer(RunPages(address), port, host=host, token=token)
     except OSError as error:

@@ -382,7 +382,7 @@ def describe_horizon(found: Summary, by_budget: bool) -> str:
     if by_budget:
         return "at the end of each run's budget"
     known = found.horizon or found.best_horizon
-    return f"after {known} of {found.iterations} iterations" if found.size == 1 else f"after {found.place(known)}"
+    return f"after {known:,} of {found.iterations:,} iterations" if found.size == 1 else f"after {found.place(known)}"
 
 
 def describe_verdict(found: Summary, by_budget: bool) -> str:

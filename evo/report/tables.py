@@ -315,12 +315,13 @@ def describe_faults(progress: Progress, snapshot: Snapshot) -> list[str]:
         remarks.append("Metrics and curves are over {}, up to the budget of {:,.10g}.".format(*comparison.budget))
     elif comparison.ended_by_budget:
         remarks.append(
-            f"Metrics are taken at the end of each run's budget. Some ended before iteration {summary.iterations}; in "
-            "curves over iterations, their last value continues to the right."
+            f"Metrics are taken at the end of each run's budget. Some ended before iteration {summary.iterations:,}; "
+            "in curves over iterations, their last value continues to the right."
         )
     elif horizon < summary.iterations:
         remarks.append(
-            f"Metrics are taken at iteration {horizon} of {summary.iterations}, the last that every search has reached."
+            f"Metrics are taken at iteration {horizon:,} of {summary.iterations:,}, the last that every search has "
+            "reached."
         )
     for problem in progress.failed:
         remarks.append(f"Left out, its scorer failed: {problem.name} ({problem.arm}): {problem.message[:300]}")
