@@ -53,7 +53,9 @@ def write_signed(change: float | None, others: Iterable[float | None] = ()) -> s
     if change is None or not math.isfinite(change):
         return "-"
     largest = max((abs(one) for one in others if one is not None), default=0.0)
-    return "0" if abs(change) <= _SAME * largest else f"{change + 0.0:+.3g}"
+    if abs(change) <= _SAME * largest:
+        return "0"
+    return f"{change:+.0f}" if 999.5 <= abs(change) < 1e6 else f"{change + 0.0:+.3g}"
 
 
 def write_values(objectives: Sequence[Objective], values: Sequence[float | None], seed: bool = True) -> str:

@@ -6,7 +6,7 @@ import pytest
 from support.command_line import evo as command
 
 import evo
-from evo.values import write_number, write_values
+from evo.values import write_number, write_signed, write_values
 from islands.store import Store
 from problems.objectives import Objective
 
@@ -42,6 +42,11 @@ def score(answer):
 )
 def test_digits_tell_numbers_apart_that_are_read_together(number, beside, text):
     assert write_number(number, beside) == text
+
+
+def test_a_change_has_three_digits_and_no_exponent_below_a_million():
+    changes = (-2118.0, 999.9, -12.3456, -0.000333, 1234567.0, 0.0)
+    assert list(map(write_signed, changes)) == ["-2118", "+1000", "-12.3", "-0.000333", "+1.23e+06", "0"]
 
 
 def test_a_value_has_its_direction_and_the_seed_s():
