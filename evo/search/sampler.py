@@ -50,6 +50,7 @@ class Sampler:
     def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int, batch: int | None = None):
         self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
         self.batch = policy.batch if batch is None else batch
+        self._local = policy if isinstance(policy, LocalPolicy) else None  # looked up once: a protocol's check is slow
         self.whole_calls = False
         self.meter = SamplingMeter()
         self._calls: set[_Call] = set()  # that are running
@@ -67,6 +68,11 @@ class Sampler:
     def drawing(self) -> int:
         """Tokens drawn for prompts that are not back, by a model in this process."""
         return sum(max(0, call.drawn - call.returned) for call in self._calls)
+
+    @property
+    def may_take_long(self) -> bool:
+        """Whether a server, or a model of this process, answers."""
+        return self.policy.traits.remote or self._local is not None
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
         """Hand in a prompt; the future resolves when its call is back, or raises the policy's error."""
@@ -166,8 +172,8 @@ class Sampler:
             raise self.fault
         prompts = [request.prompt for request in requests]
         rollouts, answers, seed = self.rollouts, self.answers, self.seed
-        if isinstance(self.policy, LocalPolicy):
-            groups = await self.policy.sample(prompts, rollouts=rollouts, answers=answers, seed=seed, watch=call)
+        if self._local is not None:
+            groups = await self._local.sample(prompts, rollouts=rollouts, answers=answers, seed=seed, watch=call)
         else:
             groups = await self.policy.sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
         if len(groups) != len(requests) or any(len(group) != self.rollouts for group in groups):

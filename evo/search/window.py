@@ -21,7 +21,7 @@ from evo.search.problem_run import WindowSize
 from evo.search.sampler import Sampled, Sampler, cancel_all
 from problems.types import ScoredGroup
 from vpo.policies.address import parse_address
-from vpo.policies.contract import LocalPolicy, PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 
 @dataclass(frozen=True)
@@ -132,16 +132,15 @@ class Window:
         asked = [iteration for iteration in self._flying if not iteration.is_sampled]
         if self.size.async_window:
             waiting += [iteration.sampled for iteration in asked]
-            if all(
-                self.samplers[one.operator].holds(one.sampled) for one in asked
-            ):  # else a call will come back and make room
+            if all(map(self._is_held, asked)):  # else a call will come back and make room
                 for sampler in self.samplers:
                     sampler.flush()
-        else:
-            oldest = self._flying[0]
-            if (sampler := self.samplers[oldest.operator]).holds(oldest.sampled):
-                sampler.flush()
+        elif self._is_held(self._flying[0]):
+            self.samplers[self._flying[0].operator].flush()
         return bool((await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
+
+    def _is_held(self, iteration: Iteration) -> bool:
+        return self.samplers[iteration.operator].holds(iteration.sampled)
 
     async def gather(self, queued: int, seconds: float) -> None:
         """Wait, no longer than that, until up to half of the iterations in flight may leave together. queued: answers
@@ -188,11 +187,7 @@ class Window:
 
     def asked(self) -> list[Iteration]:
         """Those that servers and models of this process have not answered yet."""
-        return [iteration for iteration in self if not iteration.is_sampled and self._may_take_long(iteration)]
-
-    def _may_take_long(self, iteration: Iteration) -> bool:
-        policy = self.operators[iteration.operator].policy
-        return policy.traits.remote or isinstance(policy, LocalPolicy)
+        return [one for one in self if not one.is_sampled and self.samplers[one.operator].may_take_long]
 
     async def close(self) -> None:
         """End; what is not back is cancelled."""

@@ -37,7 +37,7 @@ def scorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=["bwrap", "landlock"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     if (reason := probe(request.param)) is not None:
-        pytest.skip(f"{request.param} cannot be had here: {reason}")
+        pytest.skip(f"{request.param} is not available here: {reason}")
     with Sandbox(request.param, workers=2) as sandbox:
         yield sandbox
 
@@ -47,7 +47,7 @@ def evaluator(request: pytest.FixtureRequest, scorer: Path) -> Iterator[Evaluato
     """An isolated scorer in each mode, and one that is trusted."""
     isolated = request.param != "plain"
     if isolated and (reason := probe(request.param)) is not None:
-        pytest.skip(f"{request.param} cannot be had here: {reason}")
+        pytest.skip(f"{request.param} is not available here: {reason}")
     with pytest.MonkeyPatch.context() as patch, Sandbox(request.param if isolated else "auto", workers=2) as sandbox:
         patch.setenv("EVO_TEST_SECRET", "secret")
         spec = EvaluatorSpec(str(scorer), isolated=isolated, environment={"TOKEN": "given"})

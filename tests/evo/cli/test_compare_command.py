@@ -30,7 +30,7 @@ SLOW = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The file of the small comparison, made by one process that nobody interrupts, and what it printed."""
+    """The file of the small comparison, made by one process without an interruption, and what it printed."""
     file, out = tmp_path_factory.mktemp("undisturbed") / "evo.db", io.StringIO()
     with contextlib.redirect_stdout(out):
         assert invoke(["compare", *SMALL, "--db", f"sqlite:///{file}", "--processes", "1"]) == 0
