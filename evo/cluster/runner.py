@@ -208,12 +208,17 @@ class ClusterRunner:
         self._must_leave = False
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
-        """Join the cluster and load every policy in one task there, as a check. Raises BadInput."""
+        """Join the cluster and load each policy in a task there, as a check. Raises BadInput.
+
+        Side by side: the processes that have imported torch for it then search, while one alone would leave the others
+        to begin after it.
+        """
         self._must_leave = await asyncio.to_thread(connect, self.place)
         check_shared_database(self.db, self.place)
         bell: Any = ray.remote(Bell).options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
         self._surroundings = replace(self._surroundings, bell=bell.remote())
-        await self._run(load_policies, list({policy_key(config): config for config in configs}.values()))
+        different = list({policy_key(config): config for config in configs}.values())
+        await asyncio.gather(*(self._run(load_policies, [config]) for config in different))
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
         """Search every run as a task; Ray begins them in their order, as resources become free."""
