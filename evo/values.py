@@ -30,20 +30,11 @@ def digits_of(numbers: Iterable[float | None]) -> int:
 
 def write_number(number: float | None, others: Iterable[float | None] = (), least: int = LEAST_DIGITS) -> str:
     """54.8, -1234531.2; "-" for none. others: the numbers that it is read with; least: digits"""
-    return _write(number, max(digits_of((number, *others)), least))
-
-
-def write_column(numbers: Sequence[float | None]) -> list[str]:
-    """Numbers that are read together, each as `write_number` writes it."""
-    digits = digits_of(numbers)
-    return [_write(number, digits) for number in numbers]
-
-
-def _write(number: float | None, digits: int) -> str:
     if number is None or not math.isfinite(number):
         return "-"
     whole = math.floor(math.log10(abs(number))) + 1 if number else 1  # digits before the point are all shown, if few
-    return f"{number + 0.0:.{max(digits, whole if whole <= WHOLE_DIGITS else 0)}g}"  # -0.0 is 0
+    digits = max(digits_of((number, *others)), least, whole if whole <= WHOLE_DIGITS else 0)
+    return f"{number + 0.0:.{digits}g}"  # -0.0 is 0
 
 
 def mark(objective: Objective) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.values import mark, write_column
+from evo.values import mark, write_number
 from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Problem
 from problems.identity import identity
@@ -24,10 +24,6 @@ _SYSTEM = (
     "write nothing besides."
 )
 _PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
-
-
-Measured = dict[int, tuple[dict[str, str], str]]
-"""Of candidates by id: what the scorer measured by objective, and the fitness."""
 
 
 class MessageFormat:
@@ -62,23 +58,17 @@ class MessageFormat:
         start = self.problem.seed_answer() if self.diff or self.problem.answer_format == "python" else ""
         return (start if shown.parent is None else shown.parent.text, *(candidate.text for candidate in others))
 
-    def measure(self, shown: Selection) -> Measured:
-        """Of every candidate that a prompt shows, with digits that tell them apart."""
+    def measured(self, candidate: Candidate, shown: Selection) -> tuple[dict[str, str], str]:
+        """(its values by name, its fitness), with digits that tell the candidates of this prompt apart."""
         metrics = seeded_objectives(self.problem.objectives, self.problem.metrics, None)
-        every = {one.id: one for one in (*filter(None, [shown.parent]), *shown.best, *shown.inspirations)}
-        measured: Measured = {
-            id: ({}, fitness)
-            for id, fitness in zip(every, write_column([one.fitness for one in every.values()]), strict=True)
-        }
-        columns = zip(metrics, *(own_values(metrics, one) for one in every.values()), strict=True)
-        for objective, *column in columns if every else ():
-            for (values, _), text in zip(measured.values(), write_column(column), strict=True):
-                values[objective.name] = text + mark(objective)
-        return measured
+        every = [candidate, *filter(None, [shown.parent]), *shown.best, *shown.inspirations]
+        columns = zip(metrics, *(own_values(metrics, one) for one in every), strict=True)
+        values = {one.name: write_number(column[0], column) + mark(one) for one, *column in columns}
+        return values, write_number(candidate.fitness, [one.fitness for one in every])
 
-    def scores(self, candidate: Candidate, measured: Measured) -> str:
+    def scores(self, candidate: Candidate, shown: Selection) -> str:
         """What the scorer measured, and the fitness if that is not the same."""
-        values, fitness = measured[candidate.id]
+        values, fitness = self.measured(candidate, shown)
         vector = ", ".join(f"{name} {value}" for name, value in values.items())
         return vector if is_lower(self.problem.metrics) else f"Fitness {fitness} ({vector})"
 
@@ -123,24 +113,24 @@ class ChatFormat(MessageFormat):
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         sections, shown = [self.task], self.select_shown(selection)
-        others, measured = self.others(shown), self.measure(shown)
+        others = self.others(shown)
         if shown.parent is not None:
-            sections.append("# Answer to improve\n" + self.describe(shown.parent, measured))
+            sections.append("# Answer to improve\n" + self.describe(shown.parent, shown))
         if others:
-            others_shown = "\n\n".join(self.describe(candidate, measured, feedback=False) for candidate in others)
+            others_shown = "\n\n".join(self.describe(candidate, shown, feedback=False) for candidate in others)
             sections.append("# Other answers found so far\n" + others_shown)
         sections.append(self.request)
         text, texts = "\n\n".join(sections), self.texts_shown(shown, others)
         return Prompt(text, self.system, stream, texts)
 
-    def describe(self, candidate: Candidate, measured: Measured, feedback: bool = True) -> str:
+    def describe(self, candidate: Candidate, shown: Selection, feedback: bool = True) -> str:
         """A candidate as a prompt shows it: its values by name, its feedback, the answer last, in the layout of
         a reply: an answer that is itself a prompt is not read as a part of this one.
 
         The other way round small models copy the scores too, below every answer that they write.
         """
         text = write_chain([cut(candidate.text, self.config.max_answer_chars)], self.problem.answer_format)
-        lines = [self.scores(candidate, measured)]
+        lines = [self.scores(candidate, shown)]
         if feedback and (told := self.feedback(candidate)):
             lines.append(f"Feedback: {told}")
         return "\n".join([*lines, text])
@@ -157,15 +147,15 @@ class WorkFolderFormat(MessageFormat):
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         shown = self.select_shown(selection)
         parent = shown.parent
-        others, measured = self.others(shown), self.measure(shown)
-        told = () if parent is None else (self.scores(parent, measured), self.feedback(parent))
+        others = self.others(shown)
+        told = () if parent is None else (self.scores(parent, shown), self.feedback(parent))
         request = {
             "format": WORK_FOLDER,
             "task": self.problem.statement().strip(),
             "files": self.problem.files_of(self.problem.seed_answer() if parent is None else parent.text),
             "feedback": "\n\n".join(filter(None, told)),
             "others": [
-                {"files": self.problem.files_of(other.text), "scores": self.scores(other, measured)} for other in others
+                {"files": self.problem.files_of(other.text), "scores": self.scores(other, shown)} for other in others
             ],
         }
         text = json.dumps(request, ensure_ascii=False, indent=1)

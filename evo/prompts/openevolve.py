@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evo.config.run import PromptConfig
-from evo.prompts.chat import Measured, MessageFormat, cut
+from evo.prompts.chat import MessageFormat, cut
 from evo.values import write_number
 from islands.types import Candidate, Selection
 from problems.contract import Problem
@@ -51,16 +51,15 @@ class OpenEvolveFormat(MessageFormat):
         parent = shown.parent
         feedback = "" if parent is None else self.feedback(parent)
         current = parent.text if parent is not None else self.problem.seed_answer()
-        measured = self.measure(shown)
-        best = [self._program(c, measured) for c in shown.best]
+        best = [self._program(c, shown) for c in shown.best]
         built = self.sampler.build_prompt(
             current_program=cut(current, self.config.max_answer_chars) if not self.diff else current,
             parent_program=current,
-            program_metrics=self._metrics(parent, measured) if parent is not None else {},
+            program_metrics=self._metrics(parent, shown) if parent is not None else {},
             previous_programs=best,
             # not more than the sampler shows: it would draw from a longer list at random, outside the run's seed
             top_programs=best[: self.top],
-            inspirations=[self._program(c, measured) for c in shown.inspirations],
+            inspirations=[self._program(c, shown) for c in shown.inspirations],
             language=self.language,
             diff_based_evolution=self.diff,
             program_artifacts={"feedback": feedback} if feedback else None,
@@ -71,13 +70,13 @@ class OpenEvolveFormat(MessageFormat):
         texts = self.texts_shown(shown, self.others(shown, self.top))
         return Prompt(built["user"] + request, built["system"], stream, texts)
 
-    def _metrics(self, candidate: Candidate, measured: Measured) -> dict[str, str]:
+    def _metrics(self, candidate: Candidate, shown: Selection) -> dict[str, str]:
         """As texts: the sampler rounds numbers to four decimals, and takes all for better when higher."""
-        values, fitness = measured[candidate.id]
+        values, fitness = self.measured(candidate, shown)
         told = {name: value.replace("↓", "(lower is better)") for name, value in values.items()}
         features = {name: write_number(value) for name, value in candidate.features.items()}
         return {**features, **told, "combined_score": fitness}
 
-    def _program(self, candidate: Candidate, measured: Measured) -> dict[str, Any]:
+    def _program(self, candidate: Candidate, shown: Selection) -> dict[str, Any]:
         code = cut(candidate.text, self.config.max_answer_chars)
-        return {"id": str(candidate.id), "code": code, "metrics": self._metrics(candidate, measured), "metadata": {}}
+        return {"id": str(candidate.id), "code": code, "metrics": self._metrics(candidate, shown), "metadata": {}}
