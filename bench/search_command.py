@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import random
@@ -69,7 +70,11 @@ class Mutant(InstantAuthor):
 def ours(arguments: list[str]) -> None:
     """`evo ARGUMENTS` with the instant author as scripted:mutate."""
     from evo.cli import main
-    from vpo.policies import scripted
+    from problems.child_process import one_blas_thread
+
+    gc.disable()  # as the command itself imports what it needs
+    with one_blas_thread():
+        from vpo.policies import scripted
 
     scripted.GENERATORS["mutate"] = lambda prompt, form, answers, bits: [change_number(prompt.shown[0])] * answers
     main(arguments)

@@ -109,8 +109,9 @@ def seeded_objectives(
 ) -> tuple[Objective, ...]:
     """The objectives, plain ones if there are none, with the values of a seed that was scored."""
     known = tuple(objectives) or tuple(map(Objective, names))
-    values = [one.seed for one in known] if seed is None or seed.error is not None else own_values(known, seed)
-    return tuple(replace(one, seed=value) for one, value in zip(known, values, strict=True))
+    if seed is None or seed.error is not None:
+        return known
+    return tuple(replace(one, seed=value) for one, value in zip(known, own_values(known, seed), strict=True))
 
 
 class HasValues(Protocol):

@@ -31,7 +31,7 @@ class Scorer:
     the work.
 
     workers: None for one per core
-    scored: answers judged so far; busy_seconds: their time, summed over workers; queued: waiting answers
+    scored: answers judged so far; busy_seconds: their time, summed over workers
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -40,12 +40,16 @@ class Scorer:
         self.workers = workers or cores()
         self.scored = 0
         self.busy_seconds = 0.0
-        self.queued = 0
+        self._asked = 0  # answers that have no score yet
         self._faults: Counter[str] = Counter()
         self._judged: set[str] = set()  # problems of which an answer other than the seed has a score
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="score")
-        self._slots = asyncio.Semaphore(self.workers)
         self._closed = False
+
+    @property
+    def queued(self) -> int:
+        """Answers that wait for a worker."""
+        return max(0, self._asked - self.workers)
 
     async def score(self, problem: Problem, answers: Sequence[str]) -> list[tuple[Score, float]]:
         """Each answer's Score, checked, with the seconds it took, in order.
@@ -58,10 +62,8 @@ class Scorer:
         """
         if self._closed:
             raise RuntimeError("the scorer is closed")
-        if problem.inline:
-            return [self._counted(self._judge(problem, answer)) for answer in answers]
-        if len(answers) == 1:
-            return [await self._one(problem, answers[0])]
+        if problem.inline or len(answers) == 1:
+            return [await self._one(problem, answer) for answer in answers]
         tasks = [asyncio.ensure_future(self._one(problem, answer)) for answer in answers]
         try:
             return list(await asyncio.gather(*tasks))
@@ -72,16 +74,18 @@ class Scorer:
             raise
 
     async def _one(self, problem: Problem, answer: str) -> tuple[Score, float]:
-        self.queued += 1
-        try:
-            await self._slots.acquire()
-        finally:
-            self.queued -= 1
-        try:
-            loop = asyncio.get_running_loop()
-            return self._counted(await loop.run_in_executor(self._threads, self._judge, problem, answer))
-        finally:
-            self._slots.release()
+        if problem.inline:
+            result = self._judge(problem, answer)
+        else:
+            self._asked += 1
+            try:  # the threads' own queue: a worker need not wait for the event loop to get its next answer
+                loop = asyncio.get_running_loop()
+                result = await loop.run_in_executor(self._threads, self._judge, problem, answer)
+            finally:
+                self._asked -= 1
+        self.scored += 1
+        self.busy_seconds += result[1]
+        return result
 
     def _judge(self, problem: Problem, answer: str) -> tuple[Score, float]:
         start = perf_counter()
@@ -97,11 +101,6 @@ class Scorer:
                 warnings.warn(f"an answer counts as failed, because the scorer fails on it: {fault}", stacklevel=2)
             score = failure_of(problem, fault)
         return score, perf_counter() - start
-
-    def _counted(self, result: tuple[Score, float]) -> tuple[Score, float]:
-        self.scored += 1
-        self.busy_seconds += result[1]
-        return result
 
     def close(self) -> None:
         """Wait for running work and end the threads. Safe to call twice."""

@@ -8,6 +8,7 @@ loaded: a file (scorer_file), a function (scorer_function), a command (command),
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import re
 import sys
@@ -510,6 +511,7 @@ def suggests_lower(name: str) -> bool:
     return bool(words & _LOWER) and not words & _HIGHER
 
 
+@functools.lru_cache(maxsize=256)  # of the same few names after every evaluation
 def is_timing(name: str) -> bool:
     """Whether a metric by this name measures time: `eval_time`, `latency`, `total_ms`."""
     words = _words(name)

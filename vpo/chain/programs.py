@@ -28,7 +28,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 # Possessive throughout: no line, however it is made, is gone through more than once
 _OPENING = re.compile(r"[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([^\s`{]*+)[^`]*+$")
-_LATE_OPENING = re.compile(r"(?m)(?<=[^\s`~])[ \t]*+(`{3,}+(?:python|py)[\d.]*+)[ \t]*+$", re.IGNORECASE)
+_LATE_OPENING = re.compile(r"(?<=[^\s`~])[ \t]*+(`{3,}+(?:python|py)[\d.]*+)[ \t]*+$", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:python|py)[\d.]*+", re.IGNORECASE)
 _DIVIDER = re.compile(r"(?im)^[ \t]*+(?:-{3,}+|(?:</?[a-z]++[\s_#-]*+\d*+>[ \t]*+)++)[ \t]*+$")
 _HEADING = re.compile(r"(?m)^# Program \d{1,2}\b")
@@ -71,7 +71,9 @@ class _Block:
 
 def _read_blocks(text: str) -> list[_Block]:
     """Every fenced block, in order, at most MOST_FENCES."""
-    lines = _LATE_OPENING.sub(r"\n\1", text).split("\n")
+    lines = list[str]()
+    for line in text.split("\n"):  # a fence at the end of a sentence gets a line of its own
+        lines += _LATE_OPENING.sub(r"\n\1", line).split("\n") if "```" in line else [line]
     marked = [i for i, line in enumerate(lines) if "```" in line or "~~~" in line]
     blocks: list[_Block] = []
     next_line = 0
