@@ -135,7 +135,7 @@ def _best_of(problem_run: ProblemRun) -> dict[str, Any]:
     metrics = seeded_objectives(problem.objectives, problem.metrics, None)
     measured = as_dict(metrics, None if best is None else problem_run.population.candidate(best[0]))
     shown = {key: measured[key] for key in ("values", "seed", "directions")}
-    target = target_value(metrics, problem_run.target)
+    target = target_value(metrics, problem_run.problem.target)
     direction = "min" if is_lower(metrics) else "max"
     return {
         **{"best": measured["fitness"], "target": target.number, "direction": direction},
@@ -156,14 +156,14 @@ def summarize_run(open_run: OpenRun, outcome: str, reason: str, stop: Stop) -> d
         "sandbox": open_run.config.sandbox,
         "problems": [
             {
-                "name": problem_run.name,
+                "name": problem_run.record.name,
                 "iterations": problem_run.committed,
-                **_best_of(searched),
+                **_best_of(problem_run),
                 "solved_at": problem_run.solved_at,
                 "stopped": str(problem_run.stop or ""),
-                "improved": searched.population.earned,
+                "improved": problem_run.population.earned,
             }
-            for problem_run, searched in zip(status.problem_runs, open_run.problem_runs, strict=True)
+            for problem_run in open_run.problem_runs
         ],
         **status.metrics(),
         "unscored": None if stop.reason is StopReason.INTERRUPTED else _describe_unscored(open_run),

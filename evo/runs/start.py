@@ -30,6 +30,7 @@ from evo.search.resources import (
     resolve_settings,
     to_stored,
 )
+from evo.search.score import AnswerScores
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
 from islands.errors import DatabaseUnavailable, UnknownRun
@@ -148,10 +149,12 @@ class OpenRun:
         """A stored problem with its population, which is empty until it is advanced."""
         population = Population(self.store, record, population_config(self.config, problem))
         formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in self.operators]
-        if isinstance(formats[0], TunedFormat):
-            formats[0].rollouts = self.operators[0].rollouts
         iterations = planned_iterations(vars(self.config), len(self.problems))[record.index]
-        self.problem_runs.append(ProblemRun(problem, record, population, formats, iterations, self.scorer))
+        tuned = formats[0] if isinstance(formats[0], TunedFormat) else None
+        if tuned is not None:
+            tuned.rollouts = self.operators[0].rollouts
+        scores = AnswerScores(problem, self.scorer, population)
+        self.problem_runs.append(ProblemRun(problem, record, population, formats, iterations, scores, tuned))
 
     def insert_seeds(self, problem_run: ProblemRun, seeds: Seeds, transaction: Transaction) -> None:
         """Store a problem's seeds, or the failure of its scorer on them."""
@@ -162,12 +165,9 @@ class OpenRun:
         self.store.set_metrics(problem_run.record.id, problem_run.problem, score, transaction)
         for seed in seeds:
             problem_run.population.seed(seed, transaction)
-        target = problem_run.target
+        target = problem_run.problem.target
         if target is not None and any(seed.score.fitness >= target for seed in seeds):
-            problem_run.solve(SEED_SEQUENCE, 0, self.config.until_solved)
-            self.store.set_problem_status(
-                problem_run.record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction
-            )
+            problem_run.solve(SEED_SEQUENCE, 0, self.config.until_solved, self.store, transaction)
 
     def build(self, upcoming: int = 0) -> None:
         """Put the search together. upcoming: the sequence of its first group"""

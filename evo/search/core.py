@@ -11,18 +11,20 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from evo.config.run import RunConfig
 from evo.provenance import describe_machine
-from evo.search.iteration import Iteration, draft
 from evo.search.operators import COUNTED_GROUPS, FreshShare, Operator, Operators
-from evo.search.problem_run import ProblemRun, Schedule, window_of
+from evo.search.problem_run import Iteration, ProblemRun, window_of
 from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus, is_scripted, remedy_of_repeats
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.groups import read_groups
 from islands.runs import repeats_by_group
 from islands.store import Store, Transaction
-from islands.types import REPLIES, Candidate, ParentKind, Placement, RunRecord
+from islands.types import NOTHING_SHOWN, REPLIES, ParentKind, Placement, RunRecord
 from problems.types import ScoredGroup, Unanswered
 
 _WARN_AFTER = 3
@@ -31,15 +33,20 @@ _REPEATED_ROW = 10
 """Answers in a row that the search had before, worth a warning."""
 _OFTEN_CUT = 0.02
 """Cut replies per requested answer from which on more tokens are worth a warning; a few long ones are no reason."""
+_STREAMS_PER_PROBLEM = 1 << 32
+"""Each problem owns a block of random streams, so its rollouts do not depend on which other problems are searched."""
+_UNPLACED = -1
+"""The sequence of a group that gets its place when it is committed."""
 
 
 class SearchCore:
     """The state of a search: its problems, their populations, and the statistics of its operators.
 
     Used by one thread at a time. `ask` and `tell` do not report or release anything; after the transaction of a group
-    is committed, call `release` with it.
+    is committed, call `release` with it. Problems take turns, after a resume those with the fewest proposals first.
 
-    upcoming: the sequence of the first group
+    upcoming: the sequence of the next proposal, or with an asynchronous window of the next commit
+    proposed: how many proposals there were, which a budget of answers counts
     stopped: why it proposes no more; None while it does
     """
 
@@ -55,7 +62,9 @@ class SearchCore:
         )
         islands = [problem_run.population.config.islands for problem_run in problem_runs]
         self.size = size = window_of(config, operators[0].policy, islands)
-        self.schedule = Schedule(problem_runs, upcoming, config.lag)
+        self.upcoming = upcoming
+        self.proposed = sum(problem_run.built - len(problem_run.missing) for problem_run in problem_runs)
+        self._turns = sorted(problem_runs, key=lambda problem_run: problem_run.upcoming)
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
         self._warned: set[Unanswered] = set()
@@ -68,32 +77,48 @@ class SearchCore:
         """The next iteration with its prompt; None if a budget is spent, the search is stopped, or no problem takes one
         now."""
         if self.stopped is None:
-            self.stopped = budget_spent(self.config, self.status, self.schedule.proposed)
-        problem_run = self.schedule.next()
+            self.stopped = budget_spent(self.config, self.status, self.proposed)
+        while self._turns and not self._turns[0].open:
+            del self._turns[0]
+        problem_run = next((each for each in self._turns if each.has_turn), None)
         if self.stopped is not None or problem_run is None:
             return None
-        seed, record = self.config.seed, problem_run.record
+        self._turns.remove(problem_run)
+        self._turns.append(problem_run)
+        self.proposed += 1
+        sequence = _UNPLACED
+        if not self.size.async_window:
+            sequence, self.upcoming = self.upcoming, self.upcoming + 1
+        seed, record, population = self.config.seed, problem_run.record, problem_run.population
         operator = self.operators.choose(seed, record.index, problem_run.upcoming)
-        fresh = self.operators[operator].prompt.fresh
-
-        def fresh_share(parent: Candidate | None) -> float:
-            if fresh != "auto":
-                return fresh
-            return self.fresh_share.of(record.id, operator, _kind(problem_run, None if parent is None else parent.id))
-
-        return draft(problem_run, self.schedule.take(problem_run), seed, operator, fresh_share)
+        number = problem_run.take()
+        island = number % population.config.islands
+        rng = np.random.default_rng([seed, record.index, number])
+        selection = population.select(island, rng)
+        parent, fresh = selection.parent, self.operators.all[operator].prompt.fresh
+        if fresh == "auto":
+            kind = _kind(problem_run, None if parent is None else parent.id)
+            fresh = self.fresh_share.of(record.id, operator, kind)
+        if fresh and rng.random() < fresh:
+            selection = NOTHING_SHOWN
+        stream = record.index * _STREAMS_PER_PROBLEM + number
+        iteration = Iteration(problem_run, sequence, number, island, selection, parent, stream, rng)
+        iteration.write_prompt(operator)
+        return iteration
 
     def tell(
         self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction
     ) -> tuple[ScoredGroup, list[Placement]]:
         """Store a group and let its answers take their places; the group with its sequence, and where each answer
         went. Proposals see it from now on."""
-        group = self.schedule.commit(group)
+        if self.size.async_window:
+            group = replace(group, sequence=self.upcoming)
+            self.upcoming += 1
         placements = problem_run.population.add(group, transaction)
         repeated = sum(not placement.new for placement in placements)
         kind = _kind(problem_run, group.parent)
         seen = (group.sequence, group.problem, group.operator, kind, repeated, len(placements))
-        self.fresh_share.recall([seen])
+        self.fresh_share.committed.append(seen)
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
         self.status.count(group, problem_run.population.sums)
@@ -102,14 +127,12 @@ class SearchCore:
             self._repeated = self._repeated + repeated if repeated == len(placements) else 0
         if self._repeated >= _REPEATED_ROW and not self._warned_of_repeats:
             self._warned_of_repeats = True
-            if remedy := remedy_of_repeats(self.operators[group.operator].policy):
+            if remedy := remedy_of_repeats(self.operators.all[group.operator].policy):
                 warnings.warn(f"{self._repeated} answers in a row repeat others: {remedy}", stacklevel=2)
-        best, target = problem_run.best, problem_run.target
+        best, target = problem_run.best, problem_run.problem.target
         if best is not None and target is not None and not problem_run.solved and best >= target:
-            problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)
-            self.store.set_problem_status(
-                problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
-            )
+            until_solved = self.config.until_solved
+            problem_run.solve(group.sequence, group.iteration + 1, until_solved, self.store, transaction)
         self._stop_at_plateau(problem_run)
         if problem_run.tuned is not None:
             problem_run.tuned.learn(group)
@@ -159,7 +182,8 @@ class SearchCore:
         """After a resume: what was learned about repeats and numbers, from the stored groups. They are read only if
         the settings need them."""
         if any(operator.prompt.fresh == "auto" for operator in self.operators.all):
-            self.fresh_share.recall(repeats_by_group(self.store, self.run_id, COUNTED_GROUPS + self.size.groups))
+            groups = repeats_by_group(self.store, self.run_id, COUNTED_GROUPS + self.size.groups)
+            self.fresh_share.committed.extend(groups)
         if tuned := {one.record.id: one.tuned for one in self.problem_runs if one.tuned is not None}:
             for _, group in read_groups(self.store, self.run_id):
                 tuned[group.problem].learn(group)
@@ -169,8 +193,8 @@ class SearchCore:
         flight when the run ended. With an asynchronous window their view of the population is unknown, so they are
         proposed like any other. propose: makes the next proposal; False if there is none"""
         if not self.size.async_window:
-            committed = self.schedule.upcoming
-            while (upcoming := self.schedule.upcoming) < committed + self.size.groups:
+            committed = self.upcoming
+            while (upcoming := self.upcoming) < committed + self.size.groups:
                 self.advance(upcoming - self.size.groups)
                 if not propose():
                     break
@@ -203,7 +227,7 @@ def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop |
         spent, unit = f"{config.max_total_tokens:,} tokens", "tokens"
     elif config.max_cost and status.cost >= config.max_cost:
         spent, unit = f"{config.max_cost:g} of cost", "cost"
-    elif config.max_seconds and status.elapsed >= config.max_seconds:
+    elif config.max_seconds and status.active.seconds >= config.max_seconds:
         spent, unit = f"{config.max_seconds:g} seconds", "seconds"
     return Stop(StopReason.BUDGET, f"budget of {spent}", unit) if spent else None
 

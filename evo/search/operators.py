@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -42,51 +42,22 @@ class Operator:
     weight: float | None = None
 
 
-@dataclass
-class Backoff:
-    """Which of several operators do not respond, and until when each is left alone."""
-
-    _until: dict[int, float] = field(default_factory=dict)
-    _pauses: dict[int, float] = field(default_factory=dict)
-
-    def is_resting(self, operator: int) -> bool:
-        return time.monotonic() < self._until.get(operator, 0.0)
-
-    def rest(self, operator: int) -> float | None:
-        """Leave an operator alone; for how many seconds. None if it is resting already."""
-        if self.is_resting(operator):
-            return None
-        pause = self._pauses.get(operator, _BACKOFF[0])
-        self._until[operator] = time.monotonic() + pause
-        self._pauses[operator] = min(2 * pause, _BACKOFF[1])
-        return pause
-
-    def responded(self, operator: int) -> None:
-        self._until.pop(operator, None)
-        self._pauses.pop(operator, None)
-
-
 class Operators:
     """The operators of a search and the choice between them: fixed chances if one has a weight, as in OpenEvolve's
-    ensembles, else in turn.
+    ensembles, else in turn. One that does not respond is left alone for a while.
 
     chances: (count,) of operators with weights, else None
+    resting: until when each that does not respond is left alone, and its next pause, in seconds
     """
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self.all, count = list(operators), len(operators)
-        self.backoff = Backoff()
+        self.resting: dict[int, tuple[float, float]] = {}
         weights = [operator.weight for operator in self.all]
         self.chances: npt.NDArray[np.float64] | None = None
         if count > 1 and any(weight is not None for weight in weights):
             chances = np.array([1.0 if weight is None else weight for weight in weights])
             self.chances = chances / chances.sum()
-
-    def __getitem__(self, number: int) -> Operator:
-        return self.all[number]
-
-    def __len__(self) -> int:
-        return len(self.all)
 
     def choose(self, seed: int, problem: int, iteration: int) -> int:
         """The operator of an iteration, or the next one that responds; itself if none does. problem: its index in the
@@ -96,7 +67,18 @@ class Operators:
             rng = np.random.default_rng([seed, problem, iteration, _STREAM])
             chosen = int(rng.choice(len(self.all), p=self.chances))
         others = ((chosen + step) % len(self.all) for step in range(len(self.all)))
-        return next((operator for operator in others if not self.backoff.is_resting(operator)), chosen)
+        return next((operator for operator in others if not self.resting or not self.is_resting(operator)), chosen)
+
+    def is_resting(self, operator: int) -> bool:
+        return operator in self.resting and time.monotonic() < self.resting[operator][0]
+
+    def rest(self, operator: int) -> float | None:
+        """Leave an operator alone; for how many seconds. None if it is resting already."""
+        if self.is_resting(operator):
+            return None
+        _, pause = self.resting.get(operator, (0.0, _BACKOFF[0]))
+        self.resting[operator] = time.monotonic() + pause, min(2 * pause, _BACKOFF[1])
+        return pause
 
 
 Repeats = tuple[int, int, int, ParentKind, int, int]
@@ -110,22 +92,20 @@ class FreshShare:
 
     A policy that copies its own answers seldom copies a seed, so parents of each kind are counted apart: else the first
     iterations, which show the seed, would hide the copying of the next ones.
+
+    committed: groups that proposals do not see yet, in the run's order
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Repeats] = deque()
+        self.committed: deque[Repeats] = deque()
         self._counted: defaultdict[tuple[int, int, ParentKind], deque[tuple[int, int]]] = defaultdict(
             lambda: deque(maxlen=COUNTED_GROUPS)
         )
 
-    def recall(self, groups: Iterable[Repeats]) -> None:
-        """Take in committed groups, in the run's order."""
-        self._waiting.extend(groups)
-
     def advance(self, upto: int | None) -> None:
         """See the groups up to this sequence; all of them with None."""
-        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
-            _, problem, operator, shown, repeated, answers = self._waiting.popleft()
+        while self.committed and (upto is None or self.committed[0][0] <= upto):
+            _, problem, operator, shown, repeated, answers = self.committed.popleft()
             self._counted[problem, operator, shown].append((repeated, answers))
 
     def of(self, problem: int, operator: int, shown: ParentKind) -> float:

@@ -278,7 +278,7 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
     default learning rate is the paper's, or that of the embedded policies."""
     from vpo.training.trainer import PolicyTrainer  # imported here: torch takes seconds, and only training needs it
 
-    store, config, policy, settings = core.store, core.config, core.operators[0].policy, core.config.train
+    store, config, policy, settings = core.store, core.config, core.operators.all[0].policy, core.config.train
     assert isinstance(policy, TrainablePolicy) and settings is not None  # check_trainable
     if settings.lr is None:
         settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})
