@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,25 +77,33 @@ class SearchOutcome(Ended):
     checkpoints: Sequence[str] = ()
 
 
-async def run_to_end(open_run: OpenRun) -> SearchOutcome:
-    """Run the search and record how it ended. Raises DatabaseUnavailable or RunBusy if it cannot be recorded, unless
-    the search failed: its failure is then returned."""
-    failure: SearchFailed | None = None
+async def run_to_end(
+    opening: Callable[[], Coroutine[Any, Any, OpenRun]], during: Callable[[OpenRun], AbstractAsyncContextManager[None]]
+) -> SearchOutcome:
+    """Search a run to its end, record how it ended, and close it. Raises DatabaseUnavailable or RunBusy if it cannot be
+    recorded, unless the search failed: its failure is then returned.
+
+    opening: starts or resumes the run; during: what surrounds its search
+    """
+    open_run, failure = await opening(), None
     stop, cancelled = INTERRUPT, False
     try:
-        stop = await open_run.search.run()
-        if stop.reason is StopReason.UNANSWERED:
-            failure = SearchFailed(stop.message)
-    except SearchFailed as error:
-        failure = error
-    except asyncio.CancelledError:
-        cancelled = True
-    outcome, why, summary = end_run(open_run, stop, failure)
-    faults = tuple(str(problem_run.stop) for problem_run in open_run.problem_runs if problem_run.failed)
-    saved = checkpoints(open_run.store, open_run.run.id) if open_run.config.train and failure is None else []
-    return SearchOutcome(
-        open_run.run.name, outcome, why, faults, summary, failure, cancelled, open_run.config, open_run.status, saved
-    )
+        async with during(open_run):
+            try:
+                stop = await open_run.search.run()
+                if stop.reason is StopReason.UNANSWERED:
+                    failure = SearchFailed(stop.message)
+            except SearchFailed as error:
+                failure = error
+            except asyncio.CancelledError:
+                cancelled = True
+            outcome, why, summary = end_run(open_run, stop, failure)
+        faults = tuple(str(problem_run.stop) for problem_run in open_run.problem_runs if problem_run.failed)
+        saved = checkpoints(open_run.store, open_run.run.id) if open_run.config.train and failure is None else []
+        name, config, status = open_run.run.name, open_run.config, open_run.status
+        return SearchOutcome(name, outcome, why, faults, summary, failure, cancelled, config, status, saved)
+    finally:
+        await open_run.close()
 
 
 def end_run(open_run: OpenRun, stop: Stop, failure: SearchFailed | None = None) -> tuple[str, str, dict[str, Any]]:

@@ -266,11 +266,6 @@ def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
 def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Resources) -> list[Operator]:
     """The policies that search. Raises BadInput if one cannot be prompted with these problems or trained on them."""
     operators = resources.operators(config, problems)
-    for operator in operators:
-        for problem in problems:
-            opened = open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
-            if len(operators) > 1 and isinstance(opened, TunedFormat):
-                raise BadInput(f"{operator.address} searches alone: name no other policy beside it")
     if config.train is not None:
         from evo.training.colocated import check_trainable  # slow to import: training
 

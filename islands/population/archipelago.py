@@ -19,6 +19,7 @@ Rules, OpenEvolve's unless noted:
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from itertools import islice
@@ -54,6 +55,7 @@ class Archipelago:
         self.hall = HallOfFame(columns, config.archive_size, config.islands)
         self.best: int | None = None
         self.members = 0
+        self._most = math.inf if config.population_size is None else config.population_size
         self.last_migration = 0
         # (valid, fitness, ordinal, island), first to be removed first; kept only if there is a cap
         self._ordinary: list[_Key] = []
@@ -133,9 +135,12 @@ class Archipelago:
         if not self.space.observe(self.columns.measures(ordinal)):
             return
         for number, island in enumerate(self.islands):
-            lost, won = island.archive.rescale(island.falling() if island.holds_valid else ())
-            self._move(lost, number, self._elite, self._ordinary)
-            self._move(won, number, self._ordinary, self._elite)
+            if not island.holds_valid:
+                continue
+            lost, won = island.archive.rescale(island.falling())
+            if self.config.population_size is not None:
+                self._move(lost, number, self._elite, self._ordinary)
+                self._move(won, number, self._ordinary, self._elite)
 
     def enter(self, ordinal: int, number: int, migrant: bool = False) -> bool:
         """A candidate arrives on an island that lacks it. Whether it is the new best."""
@@ -146,7 +151,8 @@ class Archipelago:
             self._join(ordinal, number, elite=False)
             if self.best is None:
                 self.best = ordinal
-            self._enforce_cap((ordinal, number))
+            if self.members > self._most:
+                self._enforce_cap((ordinal, number))
             return False
         if not island.holds_valid:
             for failed in list(island.members):  # each was paid for when it joined
@@ -161,7 +167,8 @@ class Archipelago:
         improved = self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]
         if improved:
             self.best = ordinal
-        self._enforce_cap((ordinal, number))
+        if self.members > self._most:
+            self._enforce_cap((ordinal, number))
         return improved
 
     def repeat(self, ordinal: int, number: int) -> bool:
@@ -215,14 +222,13 @@ class Archipelago:
         self.members -= 1
 
     def _move(self, ordinals: Sequence[int], number: int, source: list[_Key], target: list[_Key]) -> None:
-        for ordinal in ordinals if self.config.population_size is not None else ():
+        for ordinal in ordinals:
             key = self._eviction_key(ordinal, number)
             _remove(source, key)
             insort(target, key)
 
     def _enforce_cap(self, newcomer: tuple[int, int]) -> None:
-        size = self.config.population_size
-        while size is not None and self.members > size:
+        while self.members > self._most:
             victim = self._least_fit(self._ordinary, newcomer) or self._least_fit(self._elite, newcomer)
             if victim is None:
                 return

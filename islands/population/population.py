@@ -258,7 +258,7 @@ class Population:
         self._require_current()
         if self._joined is not tx:
             self._joined = tx
-            tx.on_end(lambda: self._end(True), lambda: self._end(False))
+            tx.on_end.append(self._end)
 
     def _end(self, committed: bool) -> None:
         self._joined = None
@@ -291,11 +291,9 @@ class Population:
         self._archipelago.columns.append(
             id, answer.identity, score.fitness, score.rewards, measures, generation, score.error is None
         )
-        self._reader.pin(
-            Candidate(
-                id, answer.text, tuple(score.rewards), Reward(score.fitness), dict(score.features), score.feedback,
-                score.error, generation, island, parent, score.values,
-            )
+        self._reader.pinned[id] = Candidate(
+            id, answer.text, tuple(score.rewards), Reward(score.fitness), dict(score.features), score.feedback,
+            score.error, generation, island, parent, score.values,
         )  # fmt: skip
 
     def _write_best(self, tx: Transaction, improved: bool) -> tuple[int, float] | None:

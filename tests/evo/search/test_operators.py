@@ -50,7 +50,7 @@ def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
     opened = []
     parts = shared.Resources(lambda settings, problems: opened.append(settings.policy))
     settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4&fresh=0.5", rollouts=2)
-    operators = parts.operators(settings, parts.problems(settings))
+    operators = parts.operators(settings, [])
     assert [(one.rollouts, one.answers) for one in operators] == [(2, 3), (6, 1), (2, 3)]
     assert opened == ["embedded:vpo", "embedded:grpo", "embedded:vpo?temperature=1.4"]
     assert [one.prompt.fresh for one in operators] == ["auto", "auto", 0.5]
