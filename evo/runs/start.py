@@ -19,9 +19,9 @@ from evo.provenance import source_commit
 from evo.runs.preflight import ASK_TELL, check_new_run, check_price
 from evo.search.core import SearchCore
 from evo.search.loop import Learner, SearchLoop
-from evo.search.operators import Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import (
+    Operator,
     Resources,
     planned_iterations,
     population_config,

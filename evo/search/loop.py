@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evo.errors import SearchFailed, database_lost
-from evo.search.core import SearchCore
-from evo.search.operators import Operators
+from evo.search.core import Operators, SearchCore
 from evo.search.problem_run import Iteration, ProblemRun, WindowSize, score_group
 from evo.search.sampler import Sampled, Sampler, cancel_all
 from evo.search.stop import FINISHED, INTERRUPT, Stop, StopReason

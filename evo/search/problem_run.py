@@ -18,8 +18,7 @@ import numpy as np
 from evo.config.run import RunConfig
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import TunedFormat
-from evo.search.operators import Operator
-from evo.search.resources import planned_iterations
+from evo.search.resources import Operator, planned_iterations
 from evo.search.sampler import Sampled
 from evo.search.score import AnswerScores, score_rollouts
 from evo.search.stop import SOLVED, Stop, StopReason

@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import MOST_ROLLOUTS, RunConfig
+from evo.config.run import MOST_ROLLOUTS, PromptConfig, RunConfig
 from evo.errors import BadInput
 from evo.prompts.registry import TunedFormat, open_format
-from evo.search.operators import Operator
 from islands.population.config import PopulationConfig
 from problems.address import grouped
 from problems.contract import Problem
@@ -147,6 +147,22 @@ def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
 
 OpenPolicy = Callable[[RunConfig, Sequence[Problem]], Policy]
 """The policy that a configuration names, ready for these problems."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A policy with its sampling settings: G rollouts of m answers, and how its prompts are built.
+
+    weight: its part of the iterations, relative to the other operators' (1 each); if no operator has one, they take
+        turns
+    """
+
+    address: str
+    policy: Policy
+    rollouts: int
+    answers: int
+    prompt: PromptConfig
+    weight: float | None = None
 
 
 class Resources:

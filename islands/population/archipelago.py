@@ -26,10 +26,9 @@ from itertools import islice
 
 import numpy as np
 
-from islands.population.columns import Columns, IndexedSet
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace, check_features, default_dimensions
-from islands.population.island import GridArchive, Island, cell_name
+from islands.population.island import Columns, GridArchive, IndexedSet, Island, cell_name
 from problems.contract import Score
 from problems.types import ScoredAnswer
 
@@ -40,7 +39,7 @@ _COUNTED = 200
 
 
 class Archipelago:
-    """The islands of one problem, and its candidates by ordinal (islands.population.columns)."""
+    """The islands of one problem, and its candidates by ordinal (islands.population.island)."""
 
     def __init__(
         self, config: PopulationConfig, objectives: Sequence[str], dimensions: Sequence[str] | None = None
@@ -71,23 +70,9 @@ class Archipelago:
                     dimensions = default_dimensions(tuple(score.features))
                 check_features(score, dimensions, problem)
 
-    def settle(self, features: Sequence[str]) -> None:
-        """The first valid answer came with these features: they decide the grid unless the configuration did."""
-        if self.space.dimensions is None:
-            self.space.settle(default_dimensions(features))
-
     def measure(self, answers: Sequence[ScoredAnswer]) -> list[tuple[float, ...]]:
-        """(f,) for each answer, () for failed ones. Valid ones become references of diversity while some are missing,
-        so each answer is measured once, in the order in which it is stored."""
-        measured: list[tuple[float, ...]] = []
-        for answer in answers:
-            if answer.score.error is not None:
-                measured.append(())
-                continue
-            self.settle(tuple(answer.score.features))
-            measured.append(self.space.measure(answer.text, answer.score))
-            self.space.add_reference(answer.text)
-        return measured
+        """(f,) for each answer, () for failed ones; each is measured once, in the order in which it is stored."""
+        return [() if one.score.error is not None else self.space.measure(one.text, one.score) for one in answers]
 
     def id_of(self, identity: bytes) -> int:
         """Candidate id of an identity that is stored. Raises KeyError."""

@@ -13,6 +13,7 @@ from islands.groups import CandidateReader, StoredCandidate, seeds, stored_group
 from islands.population import selection
 from islands.population.archipelago import Archipelago
 from islands.population.config import PopulationConfig
+from islands.population.features import default_dimensions
 from islands.population.island import cell_name
 from islands.store import Store, Transaction
 from islands.types import (
@@ -165,7 +166,7 @@ class Population:
         space = self._archipelago.space
         if stored.valid:
             if space.dimensions is None:
-                self._archipelago.settle(tuple(json.loads(stored.features)))
+                space.settle(default_dimensions(tuple(json.loads(stored.features))))
             if len(references) < space.references_missing:
                 references.append(stored.id)
         self._archipelago.columns.append(

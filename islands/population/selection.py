@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from islands.population.archipelago import Archipelago
-from islands.population.columns import index_below
+from islands.population.island import index_below
 
 
 def climbs(population: Archipelago, number: int, ordinal: int, rng: np.random.Generator) -> bool:
@@ -92,7 +92,7 @@ def hill(population: Archipelago, rng: np.random.Generator) -> tuple[int | None,
 def scs(population: Archipelago, rng: np.random.Generator) -> tuple[int | None, list[int], list[int]]:
     """Conditioning on random successful answers (the SCS of arXiv 2602.16805): as many different ones as an island's
     prompt would show, drawn uniformly; the first is the parent, the others are inspirations. Score chooses nothing and
-    orders nothing. What counts as a success: islands.population.columns. No parent before the first one."""
+    orders nothing. What counts as a success: islands.population.island. No parent before the first one."""
     config, successful = population.config, population.columns.successful
     count = min(1 + config.num_diverse_programs + config.num_top_programs, len(successful))
     if not count:

@@ -10,10 +10,9 @@ from support.island_samples import small_config
 
 from islands.population import selection
 from islands.population.archipelago import Archipelago
-from islands.population.columns import Columns
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace
-from islands.population.island import GridArchive, Island
+from islands.population.island import Columns, GridArchive, Island
 
 
 def made(rewards: list[tuple[float, ...]], island_of=lambda n: 0, fitness=None, **settings) -> Archipelago:

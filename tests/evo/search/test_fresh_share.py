@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.stored_rows import stored_answers
 
-from evo.search.operators import COUNTED_GROUPS, FreshShare
+from evo.search.core import COUNTED_GROUPS, FreshShare
 from islands.runs import repeats_by_group
 from islands.store import Store
 from islands.types import ParentKind

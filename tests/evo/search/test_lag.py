@@ -9,8 +9,8 @@ from support.stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
+from evo.search.core import Operators
 from evo.search.loop import Window
-from evo.search.operators import Operators
 from evo.search.problem_run import WindowSize, window_of
 from islands.population.population import Population
 

@@ -8,7 +8,8 @@ from evo.config.run import RunConfig
 from evo.runs.resume import resume_run
 from evo.runs.start import start_run
 from evo.search import resources as shared
-from evo.search.operators import Operator, Operators
+from evo.search.core import Operators
+from evo.search.resources import Operator
 
 
 def test_turns_are_an_even_mixture_over_iterations_and_problems():
