@@ -217,8 +217,8 @@ class Store:
             row = new_run(fresh, "running", config, command, seed, commit, comparison, arm)
             try:
                 with self.begin() as tx:
-                    stored = tx.connection.execute(insert(Runs).values(**row).returning(Runs)).one()
-                return self._records([stored])[0]
+                    id = tx.connection.execute(insert(Runs).values(**row).returning(Runs.c.id)).scalar_one()
+                return RunRecord(id=id, **row)
             except IntegrityError:
                 if name is not None:
                     message = f"{self.address} has a run named {name} already; resume it, or choose another name"

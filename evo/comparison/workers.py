@@ -31,7 +31,7 @@ from evo.process import print_warnings_plainly
 from evo.runs.finish import SearchOutcome, run_to_end
 from evo.runs.resume import resume_run
 from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators
-from evo.search.resources import Resources, policy_key
+from evo.search.resources import Resources, different_policies, policy_key
 from evo.search.sampler import cancel_all
 from evo.search.stop import INTERRUPT, Stop
 from islands.errors import DatabaseUnavailable
@@ -185,7 +185,7 @@ class Workers:
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Start the processes and load each policy in one of them, as a check."""
-        different = list({policy_key(config): config for config in configs}.values())
+        different = different_policies(configs)
         models = any(is_small(config) and _has_weights(config) for config in different)
         pairs = [socket.socketpair() for _ in range(self._count)]
         theirs = [their.fileno() for _, their in pairs]

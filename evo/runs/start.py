@@ -29,6 +29,7 @@ from evo.search.resources import (
     resolve_policy,
     resolve_settings,
     to_stored,
+    workers,
 )
 from evo.search.score import AnswerScores
 from evo.search.status import SearchStatus
@@ -99,7 +100,7 @@ class OpenRun:
     def load(self, config: RunConfig) -> None:
         """The problems and the scorer."""
         self.config, self.problems = config, self.shared.problems(config)
-        self.scorer = self.shared.scorer_for(config, self.problems)
+        self.scorer = self.shared.scorer = self.shared.scorer or Scorer(workers(config, self.problems))
 
     def load_policies(self) -> None:
         """The policies that search. Raises BadInput if one cannot be prompted with these problems or trained on them. A

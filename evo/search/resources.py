@@ -170,7 +170,7 @@ class Resources:
     many arms sample it. `close` closes the policies and the scorer.
 
     open_policy: by default, by its address
-    scorer: None until `scorer_for` makes it
+    scorer: None until the first search makes it
     """
 
     def __init__(self, open_policy: OpenPolicy | None = None) -> None:
@@ -184,12 +184,6 @@ class Resources:
         if key not in self._problems:
             self._problems[key] = resolve_problems(config)
         return self._problems[key]
-
-    def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
-        """The scorer of all these searches."""
-        if self.scorer is None:
-            self.scorer = Scorer(workers(config, problems))
-        return self.scorer
 
     def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
         """The policy, or the policies that the configuration lists, each with the same number of answers per group.
@@ -231,6 +225,11 @@ def policy_key(config: RunConfig) -> str:
     asked = (config.policy, config.temperature, config.top_p, config.device, config.dtype)
     tokens = config.max_new_tokens or f"for {config.answers}"
     return repr((*asked, tokens))
+
+
+def different_policies(configs: Iterable[RunConfig]) -> list[RunConfig]:
+    """A configuration of each policy, and of each that learns: when these are loaded, all are checked."""
+    return list({(policy_key(config), config.train is None): config for config in configs}.values())
 
 
 def check_one_policy(policy: str, doing: str) -> None:
