@@ -232,7 +232,7 @@ class Session:
                         group, placements = core.tell(problem_run, group, transaction)
                         stored.append((problem_run, group))
                         results.append(_result(group, placements))
-                core.write_metrics_if_due(transaction, self.launched.search.scorer.queued)
+                core.write_metrics(transaction, self.launched.search.scorer.queued)
         except Exception as error:
             self._lost = error if began else None
             raise

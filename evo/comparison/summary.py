@@ -162,8 +162,8 @@ class Metric(NamedTuple):
 
 
 METRICS: Mapping[str, Metric] = {
-    "weightings": Metric("share of weightings solved", Results.weightings_at, rate=True),
-    "worth": Metric("E_w[best]", Results.worth_at),
+    "weightings": Metric("share of weightings solved", lambda arm, t: arm.preferred_at(t, arm.weightings), rate=True),
+    "worth": Metric("E_w[best]", lambda arm, t: arm.preferred_at(t, arm.worth)),
     "solved": Metric("solve rate", Results.solved_by, rate=True),
     "area": Metric("area under the solve curve", Results.solve_areas, rate=True),
     "set": Metric("mean value of the best set", Results.set_values),

@@ -156,7 +156,7 @@ class SearchCore:
         self.stopped: Stop | None = None
         self._warned: set[Unanswered] = set()
         self._repeated, self._warned_of_repeats = 0, False  # answers in a row
-        self._summarised = 0.0
+        self._summarised = -math.inf
         for problem_run in self.problem_runs:
             problem_run.spread = size.spread or None
 
@@ -291,15 +291,12 @@ class SearchCore:
         """Propose nothing more."""
         self.stopped = self.stopped or stop
 
-    def write_metrics_if_due(self, transaction: Transaction, scoring_queue: int = 0) -> None:
-        """Once in SUMMARY_SECONDS, with the groups that the transaction stores."""
-        if time.monotonic() - self._summarised >= SUMMARY_SECONDS:
-            self.write_metrics(transaction, scoring_queue)
-
     def write_metrics(self, transaction: Transaction, scoring_queue: int = 0, **waiting: int) -> None:
-        """Put the metrics on record. waiting: counts of iterations in flight, which the next metrics take back"""
-        self._summarised = 0.0 if waiting else time.monotonic()
-        if self.problem_runs:
+        """Put the metrics on record, at most once in SUMMARY_SECONDS. waiting: counts of iterations in flight, which
+        are put there at once, and which the next metrics take back"""
+        now = time.monotonic()
+        if self.problem_runs and (waiting or now - self._summarised >= SUMMARY_SECONDS):
+            self._summarised = -math.inf if waiting else now
             self.store.set_summary(self.run_id, self.status.metrics(scoring_queue) | waiting, transaction)
 
 

@@ -221,11 +221,6 @@ class Window:
             await sampler.close()
 
     @property
-    def longest(self) -> float:
-        """Seconds of the longest call so far."""
-        return max(sampler.meter.longest for sampler in self.samplers)
-
-    @property
     def drawing(self) -> int:
         """Tokens that models of this process have drawn for prompts that are not answered yet."""
         return sum(sampler.drawing for sampler in self.samplers)
@@ -322,7 +317,7 @@ class SearchLoop:
                     case FailedIteration(_, fault):
                         raise fault
                 self._ask_while_there_is_room()
-            core.write_metrics_if_due(transaction, self.scorer.queued)
+            core.write_metrics(transaction, self.scorer.queued)
         core.status.commit_seconds += time.perf_counter() - started
         core.status.policy_seconds = sum(sampler.busy_seconds for sampler in window.samplers)
         for problem_run, group in committed:
@@ -375,7 +370,8 @@ class SearchLoop:
         if not (waiting := len(self.window.asked())):
             return
         most = _MOST_GRACE if any(sampler.policy.traits.remote for sampler in self.window.samplers) else _MODEL_GRACE
-        grace = min(most, max(_LEAST_GRACE, self.window.longest or _UNKNOWN_GRACE))
+        longest = max(sampler.meter.longest for sampler in self.window.samplers)
+        grace = min(most, max(_LEAST_GRACE, longest or _UNKNOWN_GRACE))
         if grace > _LEAST_GRACE:
             written = f" ({drawing:,} tokens are written)" if (drawing := self.window.drawing) else ""
             iterations = f"{waiting} iteration{'s' * (waiting != 1)} in flight"

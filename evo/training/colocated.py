@@ -132,7 +132,10 @@ class CoLocated(Learner):
         await self._update_to(version)
         if self._probe is None:
             return 0.0
-        gap = await self._gap(*self._probe)
+        rollouts, temperature = self._probe
+        theirs = np.concatenate(await self.policy.logprobs(rollouts))
+        ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
+        gap = float(np.mean(np.abs(ours - theirs)))
         if not gap <= self.settings.tolerance:
             raise SyncFailed(
                 f"after the sync to {version} the policy that samples differs from the trainer by {gap:.3g} nats a "
@@ -153,12 +156,6 @@ class CoLocated(Learner):
             await self.policy.update(folder, version)
         finally:
             temp_dirs.release(str(folder))
-
-    async def _gap(self, rollouts: list[Rollout], temperature: float) -> float:
-        """The mean difference of the two models' log-probabilities, in nats a token."""
-        theirs = np.concatenate(await self.policy.logprobs(rollouts))
-        ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
-        return float(np.mean(np.abs(ours - theirs)))
 
     def _prune(self) -> None:
         """Delete checkpoints that are no longer needed; the remaining ones are enough for any resume."""
