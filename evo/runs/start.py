@@ -270,7 +270,7 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
     if config.train is not None:
         from evo.training.colocated import check_trainable  # slow to import: training
 
-        check_trainable(config, [operator.policy for operator in operators])
+        check_trainable(config, config.train, [operator.policy for operator in operators])
     return operators
 
 
