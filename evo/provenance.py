@@ -34,31 +34,21 @@ def source_commit() -> str:
     return described.stdout.strip()
 
 
-LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")
+_LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")
 """Libraries whose versions may change a policy's answers; named if the process has imported them."""
-
-
-@cache
-def _version_of(library: str) -> str:
-    from importlib import metadata  # 15 ms
-
-    return metadata.version(library)
 
 
 def describe_machine() -> dict[str, Any]:
     """This process's machine and software, as JSON takes it: cpu, cores (that it may use), memory_gib, gpus (names),
     system, commit, and versions by name. Nothing that names a person or a host."""
+    from importlib import metadata  # 15 ms
+
     torch = sys.modules.get("torch")
     gpus = []
     if torch is not None and torch.cuda.is_initialized():
         gpus = [str(torch.cuda.get_device_name(number)) for number in range(torch.cuda.device_count())]
-    libraries = {name: _version_of(name) for name in LIBRARIES if name in sys.modules}
+    libraries = {name: metadata.version(name) for name in _LIBRARIES if name in sys.modules}
     versions = {"evo": __version__, "python": platform.python_version(), **libraries}
-    return {**_hardware(), "gpus": gpus, "commit": source_commit(), "versions": versions}
-
-
-@cache
-def _hardware() -> dict[str, Any]:
     processors = Path("/proc/cpuinfo")  # of Linux
     text = processors.read_text(encoding="utf-8", errors="replace") if processors.is_file() else ""
     name = re.search(r"^model name\s*:\s*(.*)", text, re.MULTILINE)
@@ -69,5 +59,8 @@ def _hardware() -> dict[str, Any]:
         "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
         "cores": cores(),
         "memory_gib": memory,
+        "gpus": gpus,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "commit": source_commit(),
+        "versions": versions,
     }

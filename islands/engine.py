@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -201,20 +202,20 @@ def _sqlite(path: Path, read_only: bool, begin: str) -> Engine:
     return engine
 
 
+@dataclass(eq=False)
 class PreparedStatement:
     """An insert or update that runs with every group. On SQLite it is compiled once and given to the driver as it is:
     SQLAlchemy's work for each execution takes four times as long as SQLite's. A server's round trip takes longer than
     both, and there SQLAlchemy sends many rows at once."""
 
-    def __init__(self, statement: Insert | Update) -> None:
-        self._statement = statement
-        self._compiled: tuple[str, list[_Parameter]] | None = None
+    statement: Insert | Update
+    _compiled: tuple[str, list[_Parameter]] | None = None
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         """The first value that each row returns, in order; [] of a statement that returns none. All rows have the same
         keys, always. Raises SQLAlchemy's errors."""
         if connection.dialect.name != "sqlite":
-            result = connection.execute(self._statement, rows)
+            result = connection.execute(self.statement, rows)
             return list(result.scalars()) if result.returns_rows else []
         sql, parameters = self._compiled or self._compile(connection.dialect, rows[0])
         returned: list[Any] = []
@@ -230,8 +231,8 @@ class PreparedStatement:
         return returned
 
     def _compile(self, dialect: Dialect, row: Mapping[str, Any]) -> tuple[str, list[_Parameter]]:
-        columns = [name for name in row if name in self._statement.table.c]
-        compiled = self._statement.compile(dialect=dialect, column_keys=columns)
+        columns = [name for name in row if name in self.statement.table.c]
+        compiled = self.statement.compile(dialect=dialect, column_keys=columns)
         assert isinstance(compiled, SQLCompiler)
         types = {name: bind.type.dialect_impl(dialect) for name, bind in compiled.binds.items()}
         order = compiled.positiontup or ()

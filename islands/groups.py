@@ -43,6 +43,8 @@ from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRol
 _T = TypeVar("_T")
 _BATCH = 2000
 """Candidates that are read at once."""
+_RECORD_BYTES = 600
+"""Of a candidate in memory without its texts: the record, its tuples and its number."""
 PAGE = 100
 """Groups that are read at once."""
 COLUMNS = (
@@ -112,32 +114,28 @@ def from_row(row: Sequence[Any]) -> Candidate:
 class CandidateReader:
     """Candidates by id through a least-recently-used cache of at most `cache_bytes` of text.
 
-    Candidates of a transaction that has not ended are pinned: no other connection can see them yet.
+    pinned: candidates of a transaction that has not ended: no other connection can see them yet
     """
 
     def __init__(self, store: Store, cache_bytes: int = 16 << 20) -> None:
         self._store = store
         self._room = cache_bytes
         self._cache: OrderedDict[int, Candidate] = OrderedDict()
-        self._pinned: dict[int, Candidate] = {}
-
-    def pin(self, candidate: Candidate) -> None:
-        """Hold a candidate that was just inserted."""
-        self._pinned[candidate.id] = candidate
+        self.pinned: dict[int, Candidate] = {}
 
     def unpin(self, committed: bool) -> None:
         """The transaction ended; what was committed moves on to the cache."""
         if committed:
-            for candidate in self._pinned.values():
+            for candidate in self.pinned.values():
                 self._remember(candidate)
-        self._pinned.clear()
+        self.pinned.clear()
 
     def fetch(self, ids: Sequence[int]) -> list[Candidate]:
         """In the order asked for, by at most one query. Raises KeyError for an id that is not stored."""
         found: dict[int, Candidate] = {}
         missing = []
         for id in ids:
-            candidate = self._pinned.get(id) or self._cache.get(id)
+            candidate = self.pinned.get(id) or self._cache.get(id)
             if candidate is None:
                 missing.append(id)
                 continue
@@ -159,13 +157,10 @@ class CandidateReader:
         if candidate.id in self._cache:
             return
         self._cache[candidate.id] = candidate
-        self._room -= _size(candidate)
+        self._room -= _RECORD_BYTES + len(candidate.text) + len(candidate.feedback)
         while self._room < 0 and self._cache:
-            self._room += _size(self._cache.popitem(last=False)[1])
-
-
-def _size(candidate: Candidate) -> int:
-    return 600 + len(candidate.text) + len(candidate.feedback)  # 600: the record itself, its tuples and its number
+            _, oldest = self._cache.popitem(last=False)
+            self._room += _RECORD_BYTES + len(oldest.text) + len(oldest.feedback)
 
 
 class StoredCandidate(NamedTuple):

@@ -39,16 +39,10 @@ _CONFIRM = PreparedStatement(
 
 @dataclass(eq=False)
 class Transaction:
-    """One transaction. Callbacks run once it has been committed or rolled back; they must not raise."""
+    """One transaction. on_end: called once it has ended, with whether it was committed; they must not raise"""
 
     connection: Connection
-    committed: list[Callable[[], None]] = field(default_factory=list)
-    rolled_back: list[Callable[[], None]] = field(default_factory=list)
-
-    def on_end(self, committed: Callable[[], None], rolled_back: Callable[[], None]) -> None:
-        """Register what to do at the end."""
-        self.committed.append(committed)
-        self.rolled_back.append(rolled_back)
+    on_end: list[Callable[[bool], None]] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -156,15 +150,15 @@ class Store:
                     yield tx
                     self.check_place()
             except BaseException as error:
-                for callback in tx.rolled_back if tx else ():
-                    callback()
+                for callback in tx.on_end if tx else ():
+                    callback(False)
                 if isinstance(error, OperationalError | InterfaceError):  # gone, locked, full
                     raise unavailable(self.url, error) from error
                 raise
             finally:
                 self._holder = None
-            for callback in tx.committed:
-                callback()
+            for callback in tx.on_end:
+                callback(True)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -223,8 +217,8 @@ class Store:
             row = new_run(fresh, "running", config, command, seed, commit, comparison, arm)
             try:
                 with self.begin() as tx:
-                    stored = tx.connection.execute(insert(Runs).values(**row).returning(Runs)).one()
-                return self._records([stored])[0]
+                    id = tx.connection.execute(insert(Runs).values(**row).returning(Runs.c.id)).scalar_one()
+                return RunRecord(id=id, **row)
             except IntegrityError:
                 if name is not None:
                     message = f"{self.address} has a run named {name} already; resume it, or choose another name"
@@ -425,11 +419,13 @@ class Store:
             row = dict(run_id=run_id, version=version, created=time.time())
             id = tx.connection.execute(insert(PolicyVersions).values(**row).returning(v.id)).scalar_one()
         self._policy_ids[key] = id
-        tx.on_end(lambda: None, lambda: self._forget_policy(key))
-        return id
 
-    def _forget_policy(self, key: tuple[int, str]) -> None:
-        self._policy_ids.pop(key, None)
+        def forget(committed: bool) -> None:
+            if not committed:
+                self._policy_ids.pop(key, None)
+
+        tx.on_end.append(forget)
+        return id
 
     def add_training_step(
         self,

@@ -17,20 +17,13 @@ def identity(answer: str, answer_format: str) -> bytes:
 
     Python without a tree (problems.python_syntax) falls back to its text. Docstrings count: they are part of the tree.
     """
-    return hashlib.blake2b(
-        _normal_form(answer, answer_format).encode("utf-8", "surrogatepass"), digest_size=16
-    ).digest()
-
-
-def _normal_form(answer: str, answer_format: str) -> str:
-    if answer_format == "python":
-        tree = shared_tree(answer)
-        if tree is not None:
-            with contextlib.suppress(RecursionError):
-                return "tree:" + tree_text(tree)
+    form = "text:" + " ".join(answer.split())
     if answer_format == "route":
-        return "route:" + re.sub(r"[\s,]+", "", answer).upper()
-    return "text:" + " ".join(answer.split())
+        form = "route:" + re.sub(r"[\s,]+", "", answer).upper()
+    elif answer_format == "python" and (tree := shared_tree(answer)) is not None:
+        with contextlib.suppress(RecursionError):
+            form = "tree:" + tree_text(tree)
+    return hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def tree_text(tree: ast.AST) -> str:

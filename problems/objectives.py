@@ -163,8 +163,7 @@ def whole_index(objectives: Sequence[Objective]) -> int | None:
 
 def fitness_objective(objectives: Sequence[Objective]) -> Objective:
     """What the fitness is of: the one objective that is all of it and better when lower, else a fitness."""
-    index = whole_index(objectives)
-    return objectives[index] if index is not None and objectives[index].lower else Objective(FITNESS.name)
+    return next((one for one in objectives if one.whole and one.lower), Objective(FITNESS.name))
 
 
 def measure_of(objectives: Sequence[Objective]) -> Measure:
@@ -174,7 +173,7 @@ def measure_of(objectives: Sequence[Objective]) -> Measure:
 
 def is_lower(objectives: Sequence[Objective]) -> bool:
     """Whether the fitness is the reward of one objective that is better when lower."""
-    return fitness_objective(objectives).lower
+    return any(one.whole and one.lower for one in objectives)
 
 
 def describe_directions(objectives: Sequence[Objective]) -> str:

@@ -237,7 +237,7 @@ LISTS = _Lists()
 
 def _at_path(address: str, sandbox: Sandboxes) -> Problem:
     from problems.openevolve.directory import OpenEvolveProblem
-    from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, is_initial_program
+    from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, is_initial_program, is_scorer
 
     path = user_path(address)
     try:
@@ -265,7 +265,8 @@ def _at_path(address: str, sandbox: Sandboxes) -> Problem:
         own = [file.name for file in path.parent.glob("initial_program.*")] == [path.name]
         return OpenEvolveProblem(path.parent, sandbox, program=None if own else path.resolve())
     if is_file and path.suffix == ".py":
-        return (_claimant(path) or partial(ScorerFileProblem, path))(sandbox)
+        claimant = None if is_scorer(path) else _claimant(path)
+        return (claimant or partial(ScorerFileProblem, path))(sandbox)
     if is_file and path.suffix == ".jsonl":
         raise BadAddress(f"{address} is a file of tasks; programs:{address} names its problems")
     if is_file:

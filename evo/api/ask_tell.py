@@ -33,7 +33,7 @@ from evo.runs.finish import end_run
 from evo.runs.preflight import ASK_TELL, check_new_run
 from evo.runs.resume import plan_resume, resume_run
 from evo.runs.start import OpenRun, start_run
-from evo.search.iteration import Iteration
+from evo.search.problem_run import Iteration
 from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPT
 from islands.types import Candidate, Placement
@@ -163,7 +163,7 @@ class Session:
                 candidate.id: candidate for candidate in (*shown.best, *shown.inspirations) if candidate != shown.parent
             }
             self._open.add(iteration)
-            place = (iteration.problem_run.name, iteration.number, iteration.island)
+            place = (iteration.problem_run.record.name, iteration.number, iteration.island)
             parent, inspirations = iteration.parent or iteration.problem_run.population.first, tuple(others.values())
             prompts.append(SearchPrompt(*place, prompt.user, prompt.system, parent, inspirations, iteration))
         return prompts
@@ -196,14 +196,10 @@ class Session:
         sampled_at = time.perf_counter()
         problem_run = prompt.source.problem_run
         rollouts = [_rollout(answer) for answer in answers]
-        if scores is None:
-            scored = await asyncio.gather(*map(problem_run.scores.score, answers))
-        else:
-            problem = problem_run.problem
-            scored = [
-                problem_run.scores.take(answer, score_of(problem, score))
-                for answer, score in zip(answers, scores, strict=True)
-            ]
+        known: list[Score | None] = [None] * len(answers)
+        if scores is not None:
+            known = [score_of(problem_run.problem, score) for score in scores]
+        scored = await asyncio.gather(*map(problem_run.scores.score, answers, known))
         return prompt.source.to_group(
             [ScoredRollout(rollout, (answer,)) for rollout, answer in zip(rollouts, scored, strict=True)],
             operator,
@@ -236,7 +232,7 @@ class Session:
                         group, placements = core.tell(problem_run, group, transaction)
                         stored.append((problem_run, group))
                         results.append(_result(group, placements))
-                core.write_metrics_if_due(transaction, self.launched.search.scorer.queued)
+                core.write_metrics(transaction, self.launched.search.scorer.queued)
         except Exception as error:
             self._lost = error if began else None
             raise

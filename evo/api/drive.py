@@ -138,6 +138,13 @@ class Driver:
             ended.set()
             await watching
 
+    @contextlib.asynccontextmanager
+    async def searching(self, db: str, run: OpenRun) -> AsyncIterator[None]:
+        """In this block a run is searched: it is shown, and a first Ctrl-C interrupts it."""
+        async with self.showing(db, run.run.name):
+            with self.interruptible(run.search.interrupt):
+                yield
+
     async def _watch(self, db: str, name: str, against: str | None, ended: asyncio.Event) -> None:
         began = time.monotonic()
         opened: list[Progress] = []
@@ -220,18 +227,12 @@ def new_search(
     """A new run, for the driver. resources: those with which check_new_run accepted the configuration"""
     config = name_in_trackers(config, name)
     driver.track(config.report_to, config.tracked_as)
-    return partial(run_search, partial(start_run, config, db=db, name=name, command=command, resources=resources), db)
+    return run_search(partial(start_run, config, db=db, name=name, command=command, resources=resources), db)
 
 
-async def run_search(opening: Callable[[], Coroutine[Any, Any, OpenRun]], db: str, driver: Driver) -> SearchOutcome:
-    """Search a run to its end. opening: starts or resumes it"""
-    run = await opening()
-    try:
-        async with driver.showing(db, run.run.name):
-            with driver.interruptible(run.search.interrupt):
-                return await run_to_end(run)
-    finally:
-        await run.close()
+def run_search(opening: Callable[[], Coroutine[Any, Any, OpenRun]], db: str) -> Work[SearchOutcome]:
+    """The search of a run to its end, for the driver. opening: starts or resumes it"""
+    return lambda driver: run_to_end(opening, partial(driver.searching, db))
 
 
 @dataclass(frozen=True)
@@ -302,7 +303,7 @@ def resumed_search(
     first = config_of(plan.runs[0], plan.changes)
     driver.track(first.report_to, first.tracked_as)
     if not plan.is_comparison:
-        return partial(run_search, partial(resume_run, plan.name, db=db, changes=plan.changes), db)
+        return run_search(partial(resume_run, plan.name, db=db, changes=plan.changes), db)
     from evo.comparison.plan import seed_batches
 
     configs = plan.configs()

@@ -161,7 +161,7 @@ def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str)
         changes = Changes(config.model_dump(include={"iterations", "max_seconds", "verifies"}))
         prepare = partial(resume_run, name, db=db, changes=changes)
     if not done:
-        outcome = driver.drive(partial(run_search, prepare, db))
+        outcome = driver.drive(run_search(prepare, db))
         if outcome.failure is not None:
             raise outcome.failure
         if outcome.outcome == "interrupted":

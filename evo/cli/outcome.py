@@ -171,7 +171,7 @@ def _print_training(outcome: SearchOutcome, console: Console) -> None:
 
 
 def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str, str, str, str]:
-    planned = {shown.name: shown.iterations for shown in outcome.status.problem_runs} if outcome.status else {}
+    planned = {shown.record.name: shown.iterations for shown in outcome.status.problem_runs} if outcome.status else {}
     of = f"/{planned[problem['name']]}" if problem["name"] in planned else ""
     state = problem["stopped"]
     if problem["solved_at"] is not None:

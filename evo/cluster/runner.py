@@ -30,7 +30,7 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import answer_of_error
 from evo.runs.start import UNCHANGED, Changes
-from evo.search.resources import policy_key
+from evo.search.resources import different_policies
 from evo.search.sampler import cancel_all
 from evo.search.stop import Stop, StopReason
 from islands.engine import mask_url, parse_url
@@ -217,8 +217,7 @@ class ClusterRunner:
         check_shared_database(self.db, self.place)
         bell: Any = ray.remote(Bell).options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
         self._surroundings = replace(self._surroundings, bell=bell.remote())
-        different = list({policy_key(config): config for config in configs}.values())
-        await asyncio.gather(*(self._run(load_policies, [config]) for config in different))
+        await asyncio.gather(*(self._run(load_policies, [config]) for config in different_policies(configs)))
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
         """Search every run as a task; Ray begins them in their order, as resources become free."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from evo.config.compare import CLASSIC, CLASSIC_POLICY, ArmConfig, CompareConfig, arms_of
-from evo.config.run import PromptConfig, RunConfig, load_config
+from evo.config.run import MOST_ROLLOUTS, PromptConfig, RunConfig, load_config
 from evo.errors import BadInput
 from evo.provenance import source_commit
 from evo.search.resources import resolve_iterations, resolve_problems, resolve_settings, to_stored
@@ -33,9 +33,10 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
     for name, answers in lengths.items():
         if total % answers:
             raise BadInput(f"an iteration of {total} answers cannot be made of arm {name}'s chains of {answers}")
-        if total // answers > 1024:
+        if total // answers > MOST_ROLLOUTS:
             raise BadInput(
-                f"an iteration of {total} answers is {total // answers} rollouts of arm {name}; 1,024 at most"
+                f"an iteration of {total} answers is {total // answers} rollouts of arm {name}; {MOST_ROLLOUTS:,} at "
+                "most"
             )
     if not config.search.problems:
         raise BadInput("no problem named; try `evo compare maze:hard --limit 20 --arm ...`")

@@ -171,16 +171,9 @@ class Results:
             raise ValueError("these results hold no sets of answers")
         return self.sets
 
-    def worth_at(self, t: int) -> Floats:
-        """(P, S) E_w[best] after t iterations. Raises ValueError if it was not loaded, and beyond the best_horizon."""
-        return self._preferred(self.worth, t)
-
-    def weightings_at(self, t: int) -> Floats:
-        """(P, S) the share of weightings that are solved within t iterations; NaN for a problem whose optimum is not
-        known. Raises as worth_at."""
-        return self._preferred(self.weightings, t)
-
-    def _preferred(self, values: Floats | None, t: int) -> Floats:
+    def preferred_at(self, t: int, values: Floats | None) -> Floats:
+        """(P, S) `worth` or `weightings` after t iterations. Raises ValueError if it was not loaded, and beyond the
+        best_horizon."""
         if values is None:
             raise ValueError("these results were not judged under other weightings")
         _within(t, 1, self.best_horizon)

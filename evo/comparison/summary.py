@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, combinations, compress
 from typing import Any, NamedTuple
 
@@ -162,8 +163,8 @@ class Metric(NamedTuple):
 
 
 METRICS: Mapping[str, Metric] = {
-    "weightings": Metric("share of weightings solved", Results.weightings_at, rate=True),
-    "worth": Metric("E_w[best]", Results.worth_at),
+    "weightings": Metric("share of weightings solved", lambda arm, t: arm.preferred_at(t, arm.weightings), rate=True),
+    "worth": Metric("E_w[best]", lambda arm, t: arm.preferred_at(t, arm.worth)),
     "solved": Metric("solve rate", Results.solved_by, rate=True),
     "area": Metric("area under the solve curve", Results.solve_areas, rate=True),
     "set": Metric("mean value of the best set", Results.set_values),
@@ -304,24 +305,21 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         metric for metric in PREFERENCES
         if best_horizon and (of := getattr(first, metric)) is not None and len(_known(of))
     ]  # fmt: skip
-    standing = {}
+    interval, standing = partial(mean_interval, crossed_seeds=crossed_seeds), {}
     for name, arm in arms.items():
-        shown = ArmSummary(only=tuple(row for row in solved.get(name, ()) if times[row] == 1))
+        found: dict[str, Any] = {"only": tuple(row for row in solved.get(name, ()) if times[row] == 1)}
         if horizon:
             curve, at = solve_curve(arm, crossed_seeds=crossed_seeds), int(np.searchsorted(arm.times, horizon))
-            rate = Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at]))
-            area = mean_interval(arm.solve_areas(horizon), rate=True, crossed_seeds=crossed_seeds)
-            shown = replace(shown, solved=rate, area=area, median=curve.half())
+            found["solved"] = Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at]))
+            found |= {"area": interval(arm.solve_areas(horizon), rate=True), "median": curve.half()}
         if best_horizon and len(known := _known(arm.best_at(best_horizon))):
-            shown = replace(shown, best=mean_interval(known, crossed_seeds=crossed_seeds))
+            found["best"] = interval(known)
         if arm.sets is not None:
-            shown = replace(shown, sets=mean_interval(arm.sets, crossed_seeds=crossed_seeds))
+            found["sets"] = interval(arm.sets)
         for metric in preferred:
             its = METRICS[metric]
-            known = _known(its.values(arm, best_horizon))
-            changes: dict[str, Any] = {metric: mean_interval(known, rate=its.rate, crossed_seeds=crossed_seeds)}
-            shown = replace(shown, **changes)
-        standing[name] = shown
+            found[metric] = interval(_known(its.values(arm, best_horizon)), rate=its.rate)
+        standing[name] = ArmSummary(**found)
     pairs = [] if reference is None else pairs_of(list(arms), reference)
     at_of = dict.fromkeys(preferred, best_horizon)
     at_of |= {"solved": horizon, "area": horizon, "set": best_horizon * (first.sets is not None)}

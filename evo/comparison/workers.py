@@ -20,7 +20,8 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from evo.config.run import RunConfig
@@ -30,7 +31,7 @@ from evo.process import print_warnings_plainly
 from evo.runs.finish import SearchOutcome, run_to_end
 from evo.runs.resume import resume_run
 from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators
-from evo.search.resources import Resources, policy_key
+from evo.search.resources import Resources, different_policies, policy_key
 from evo.search.sampler import cancel_all
 from evo.search.stop import INTERRUPT, Stop
 from islands.errors import DatabaseUnavailable
@@ -100,18 +101,21 @@ class Runner:
 
     async def search_run(self, name: str, db: str, changes: Changes, *, take_over: bool = False) -> SearchOutcome:
         """Search one run to its end. take_over: as in evo.runs.resume.resume_run"""
-        launched = await resume_run(name, db=db, changes=changes, shared=self._shared, take_over=take_over)
+        opening = partial(resume_run, name, db=db, changes=changes, shared=self._shared, take_over=take_over)
+        if (outcome := await run_to_end(opening, self._searching)).cancelled:
+            raise asyncio.CancelledError
+        return outcome
+
+    @contextlib.asynccontextmanager
+    async def _searching(self, run: OpenRun) -> AsyncIterator[None]:
+        self._running.append(run)
+        self._wrote = True
+        if self.stopping:
+            run.interrupt(self.stopping)
         try:
-            self._running.append(launched)
-            self._wrote = True
-            if self.stopping:
-                launched.interrupt(self.stopping)
-            if (outcome := await run_to_end(launched)).cancelled:
-                raise asyncio.CancelledError
-            return outcome
+            yield
         finally:
-            self._running.remove(launched)
-            await launched.close()
+            self._running.remove(run)
 
     def interrupt(self, stop: Stop) -> None:
         """Finish and commit the iterations in flight, then end; begin no further batch."""
@@ -181,7 +185,7 @@ class Workers:
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Start the processes and load each policy in one of them, as a check."""
-        different = list({policy_key(config): config for config in configs}.values())
+        different = different_policies(configs)
         models = any(is_small(config) and _has_weights(config) for config in different)
         pairs = [socket.socketpair() for _ in range(self._count)]
         theirs = [their.fileno() for _, their in pairs]

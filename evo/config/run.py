@@ -53,7 +53,9 @@ def tracker_name(name: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name).strip('-.')[-60:]}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-RolloutCount = Annotated[int, Field(ge=1, le=1024)]
+MOST_ROLLOUTS = 1024
+"""Of an iteration."""
+RolloutCount = Annotated[int, Field(ge=1, le=MOST_ROLLOUTS)]
 Answers = Annotated[int, Field(ge=1, le=32)]
 Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]

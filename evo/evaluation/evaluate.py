@@ -19,8 +19,8 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -60,33 +60,22 @@ search."""
 OVERLAPPING = 32
 """Prompts in flight at once at a policy that does its own batching."""
 
-OnProgress = Callable[[int, int], None]
-"""(problems done, problems in all)"""
-
 
 async def sample_seeds(
     policy: Policy, problems: Sequence[Problem], *, answers: int, total: int, seeds: Sequence[int], scorer: Scorer,
-    on_progress: OnProgress | None = None,
+    on_done: Callable[[], None] = lambda: None,
 ) -> Evaluation:  # fmt: skip
-    """The metrics of `sample_answers` over several seeds, one after another; arguments and errors as there.
-
-    on_progress: counts problems times seeds
-    """
-    samples: list[SampledAnswers] = []
-
-    def report(done: int, of: int) -> None:
-        if on_progress is not None:
-            on_progress(len(samples) * of + done, len(seeds) * of)
-
+    """The metrics of `sample_answers` over several seeds, one after another; arguments and errors as there."""
+    samples = []
     for seed in seeds:
         budget = {"answers": answers, "total": total, "seed": seed}
-        samples.append(await sample_answers(policy, problems, **budget, scorer=scorer, on_progress=report))
+        samples.append(await sample_answers(policy, problems, **budget, scorer=scorer, on_done=on_done))
     return Evaluation(samples)
 
 
 async def sample_answers(
     policy: Policy, problems: Sequence[Problem], *, answers: int, total: int, seed: int, scorer: Scorer,
-    on_progress: OnProgress | None = None,
+    on_done: Callable[[], None] = lambda: None,
 ) -> SampledAnswers:  # fmt: skip
     """`total` answers to each problem in chains of `answers`, scored. The policy and the scorer stay open.
 
@@ -94,6 +83,8 @@ async def sample_answers(
     scorer, or a prompt too long for the model, takes that problem out (SampledAnswers.faults). Raises BadInput if
     policy and problems do not fit, ScorerFault or BadInput if no problem could be judged, and errors that concern all
     of them (PolicyUnavailable, SandboxUnavailable, SandboxFault).
+
+    on_done: called as each problem is done
     """
     check_evaluation(problems, answers, total)
     styles = open_formats(problems, policy, answers)
@@ -101,10 +92,8 @@ async def sample_answers(
     sampler = Sampler(policy, chains, answers, seed, prompts_a_call(policy, chains))
     sampled, started, scoring_before = SampledAnswers(seed, answers), time.perf_counter(), scorer.busy_seconds
     waits = contextlib.nullcontext() if sampler.batch else asyncio.Semaphore(OVERLAPPING)
-    finished = 0
 
     async def judged(problem: Problem, style: PromptFormat) -> ProblemAnswers | ScorerFault | PromptTooLong:
-        nonlocal finished
         name = blake2b(problem.name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         stream = int.from_bytes(name) >> 2  # 62 bits
         try:
@@ -114,9 +103,7 @@ async def sample_answers(
         except (ScorerFault, PromptTooLong) as fault:
             return fault
         finally:
-            finished += 1
-            if on_progress is not None:
-                on_progress(finished, len(problems))
+            on_done()
 
     tasks = [asyncio.create_task(judged(*pair)) for pair in zip(problems, styles, strict=True)]
     try:
@@ -189,22 +176,19 @@ def check_evaluation(problems: Sequence[Problem], answers: int, total: int) -> N
         raise BadInput("no problem to evaluate on; try maze:test, or list problems with `evo problems`")
     if answers < 1 or total < 1:
         raise BadInput(f"{total} answers a problem in chains of {answers}: both must be 1 or more")
-    (name, count), *_ = Counter(problem.name for problem in problems).most_common(1)
-    if count > 1:
-        raise BadInput(f"{name} is there {count} times; name each problem once")
-
-
-_Report = Callable[[str, int, int], None]
-"""Called with the policy and problems in words, and how many problems are done, of how many."""
+    (name, times), *_ = Counter(problem.name for problem in problems).most_common(1)
+    if times > 1:
+        raise BadInput(f"{name} is there {times} times; name each problem once")
 
 
 async def run_evaluation(
     settings: EvaluateConfig,
     output: str | None,
     command: str,
-    report: _Report | None = None,
+    report: Callable[[str, int, int], None] = lambda *_: None,
 ) -> dict[str, Any]:
-    """Check the input, load the policy, ask it, score, aggregate; write the record if `output` names a file.
+    """Check the input, load the policy, ask it, score, aggregate; write the record if `output` names a file. report:
+    called with the policy and problems in words, and how many problems are done, of how many.
 
     Returns the record, with the metrics of each problem as `per_problem`. Raises as sample_seeds does, for
     invalid input before the policy is loaded.
@@ -227,13 +211,12 @@ async def run_evaluation(
     try:
         open_formats(problems, policy, config.answers)  # raises if they do not fit, before any output
         seeds = range(config.seed, config.seed + settings.seeds)
-        progress: OnProgress | None = None
-        if report is not None:
-            progress = partial(report, f"{config.policy} on {name_few(settings.problems, 3)}")
-            progress(0, len(problems) * settings.seeds)
+        title, done = f"{config.policy} on {name_few(settings.problems, 3)}", count(1)
+        report(title, 0, len(problems) * settings.seeds)
         evaluation = await sample_seeds(
-            policy, problems, answers=config.answers, total=total, seeds=seeds, scorer=scorer, on_progress=progress
-        )
+            policy, problems, answers=config.answers, total=total, seeds=seeds, scorer=scorer,
+            on_done=lambda: report(title, next(done), len(problems) * settings.seeds),
+        )  # fmt: skip
     finally:
         await policy.close()
         scorer.close()

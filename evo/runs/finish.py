@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,25 +77,33 @@ class SearchOutcome(Ended):
     checkpoints: Sequence[str] = ()
 
 
-async def run_to_end(open_run: OpenRun) -> SearchOutcome:
-    """Run the search and record how it ended. Raises DatabaseUnavailable or RunBusy if it cannot be recorded, unless
-    the search failed: its failure is then returned."""
-    failure: SearchFailed | None = None
+async def run_to_end(
+    opening: Callable[[], Coroutine[Any, Any, OpenRun]], during: Callable[[OpenRun], AbstractAsyncContextManager[None]]
+) -> SearchOutcome:
+    """Search a run to its end, record how it ended, and close it. Raises DatabaseUnavailable or RunBusy if it cannot be
+    recorded, unless the search failed: its failure is then returned.
+
+    opening: starts or resumes the run; during: what surrounds its search
+    """
+    open_run, failure = await opening(), None
     stop, cancelled = INTERRUPT, False
     try:
-        stop = await open_run.search.run()
-        if stop.reason is StopReason.UNANSWERED:
-            failure = SearchFailed(stop.message)
-    except SearchFailed as error:
-        failure = error
-    except asyncio.CancelledError:
-        cancelled = True
-    outcome, why, summary = end_run(open_run, stop, failure)
-    faults = tuple(str(problem_run.stop) for problem_run in open_run.problem_runs if problem_run.failed)
-    saved = checkpoints(open_run.store, open_run.run.id) if open_run.config.train and failure is None else []
-    return SearchOutcome(
-        open_run.run.name, outcome, why, faults, summary, failure, cancelled, open_run.config, open_run.status, saved
-    )
+        async with during(open_run):
+            try:
+                stop = await open_run.search.run()
+                if stop.reason is StopReason.UNANSWERED:
+                    failure = SearchFailed(stop.message)
+            except SearchFailed as error:
+                failure = error
+            except asyncio.CancelledError:
+                cancelled = True
+            outcome, why, summary = end_run(open_run, stop, failure)
+        faults = tuple(str(problem_run.stop) for problem_run in open_run.problem_runs if problem_run.failed)
+        saved = checkpoints(open_run.store, open_run.run.id) if open_run.config.train and failure is None else []
+        name, config, status = open_run.run.name, open_run.config, open_run.status
+        return SearchOutcome(name, outcome, why, faults, summary, failure, cancelled, config, status, saved)
+    finally:
+        await open_run.close()
 
 
 def end_run(open_run: OpenRun, stop: Stop, failure: SearchFailed | None = None) -> tuple[str, str, dict[str, Any]]:
@@ -135,7 +144,7 @@ def _best_of(problem_run: ProblemRun) -> dict[str, Any]:
     metrics = seeded_objectives(problem.objectives, problem.metrics, None)
     measured = as_dict(metrics, None if best is None else problem_run.population.candidate(best[0]))
     shown = {key: measured[key] for key in ("values", "seed", "directions")}
-    target = target_value(metrics, problem_run.target)
+    target = target_value(metrics, problem_run.problem.target)
     direction = "min" if is_lower(metrics) else "max"
     return {
         **{"best": measured["fitness"], "target": target.number, "direction": direction},
@@ -156,14 +165,14 @@ def summarize_run(open_run: OpenRun, outcome: str, reason: str, stop: Stop) -> d
         "sandbox": open_run.config.sandbox,
         "problems": [
             {
-                "name": problem_run.name,
+                "name": problem_run.record.name,
                 "iterations": problem_run.committed,
-                **_best_of(searched),
+                **_best_of(problem_run),
                 "solved_at": problem_run.solved_at,
                 "stopped": str(problem_run.stop or ""),
-                "improved": searched.population.earned,
+                "improved": problem_run.population.earned,
             }
-            for problem_run, searched in zip(status.problem_runs, open_run.problem_runs, strict=True)
+            for problem_run in open_run.problem_runs
         ],
         **status.metrics(),
         "unscored": None if stop.reason is StopReason.INTERRUPTED else _describe_unscored(open_run),

@@ -113,12 +113,13 @@ async def resume_run(
             opened.load_policies()
         # 3) become its writer; check that its problems and their scorers are unchanged
         store.lease(run.id, take_over)
-        if records := store.problems(run.id):
+        records = store.problems(run.id)
+        if records:
             check_unchanged(run, opened.problems, records)
-            await check_scorers(opened, records, changes.accept_change)
+        await check_scorers(opened, changes.accept_change)
+        if records:
             await restore_problems(opened, db)
         else:  # planned, or killed between its creation and its seeds
-            await check_others(opened, changes.accept_change)
             seeds = await opened.score_seeds(opened.problems, db)
             check_seeds(opened.config, opened.problems, seeds)
             opened.load_policies()
@@ -223,37 +224,29 @@ def with_other_options(config: RunConfig, before: RunConfig, sequence: int) -> R
     return config.model_copy(update={"policy_changes": [*before.policy_changes, change]})
 
 
-async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], accept: bool) -> None:
-    """Compare each problem's scorer with the stored fingerprint, and store the new one. Raises BadInput if a change is
-    not accepted, before anything is written."""
-    now = await _fingerprints(opened, opened.run.name, records, accept)
-    with opened.store.begin() as transaction:
-        for record, new in zip(records, now, strict=True):
-            if record.fingerprint != new:
-                opened.store.record_scorer_change(record.id, record.fingerprint, new, transaction)
-
-
-async def check_others(opened: OpenRun, accept: bool) -> None:
-    """Compare the scorers of a run that has not begun with those that other runs of its comparison began with. Raises
-    BadInput if a change is not accepted."""
-    store, comparison = opened.store, opened.run.comparison
-    others = [] if comparison is None else store.runs(comparison)
-    other = next((run for run in others if store.problems(run.id)), None)
-    records = [] if other is None else store.problems(other.id)
-    # a function may keep values of its own, which change as it scores
-    if other is not None and not any(record.address.startswith("score:") for record in records):
-        await _fingerprints(opened, other.name, records, accept)
-
-
-async def _fingerprints(opened: OpenRun, run: str, records: Sequence[ProblemRecord], accept: bool) -> list[str]:
-    """Those of the scorers now. Raises BadInput if one is another than the run's record has, and a change is not
-    accepted."""
-    now = await opened.fingerprints()
-    changed = [record.address for record, new in zip(records, now, strict=True) if record.fingerprint != new]
+async def check_scorers(opened: OpenRun, accept: bool) -> None:
+    """Compare each problem's scorer with the fingerprint that the run stored, and store the new one; of a run that has
+    not begun with those that another run of its comparison began with. Raises BadInput, before anything is written, if
+    a scorer has changed and that is not accepted."""
+    store, run = opened.store, opened.run
+    own = store.problems(run.id)
+    name, records = run.name, own
+    if not own and run.comparison is not None:
+        begun = ((other.name, found) for other in store.runs(run.comparison) if (found := store.problems(other.id)))
+        name, records = next(begun, (name, own))
+        if any(record.address.startswith("score:") for record in records):
+            return  # a function may keep values of its own, which change as it scores
+    if not records:
+        return
+    now = zip(records, await opened.fingerprints(), strict=True)
+    changed = [(record, new) for record, new in now if record.fingerprint != new]
     if changed and not accept:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(
-            f"run {run}: the scorer of {changed[0]}{more} has changed since the search. A new run from its answers "
-            f"scores them again: evo run ... --start {run}. --accept-change keeps the old scores"
+            f"run {name}: the scorer of {changed[0][0].address}{more} has changed since the search. A new run from its "
+            f"answers scores them again: evo run ... --start {name}. --accept-change keeps the old scores"
         )
-    return now
+    if own and changed:
+        with store.begin() as transaction:
+            for record, new in changed:
+                store.record_scorer_change(record.id, record.fingerprint, new, transaction)

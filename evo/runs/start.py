@@ -19,9 +19,9 @@ from evo.provenance import source_commit
 from evo.runs.preflight import ASK_TELL, check_new_run, check_price
 from evo.search.core import SearchCore
 from evo.search.loop import Learner, SearchLoop
-from evo.search.operators import Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import (
+    Operator,
     Resources,
     planned_iterations,
     population_config,
@@ -29,7 +29,9 @@ from evo.search.resources import (
     resolve_policy,
     resolve_settings,
     to_stored,
+    workers,
 )
+from evo.search.score import AnswerScores
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
 from islands.errors import DatabaseUnavailable, UnknownRun
@@ -98,7 +100,7 @@ class OpenRun:
     def load(self, config: RunConfig) -> None:
         """The problems and the scorer."""
         self.config, self.problems = config, self.shared.problems(config)
-        self.scorer = self.shared.scorer_for(config, self.problems)
+        self.scorer = self.shared.scorer = self.shared.scorer or Scorer(workers(config, self.problems))
 
     def load_policies(self) -> None:
         """The policies that search. Raises BadInput if one cannot be prompted with these problems or trained on them. A
@@ -148,10 +150,12 @@ class OpenRun:
         """A stored problem with its population, which is empty until it is advanced."""
         population = Population(self.store, record, population_config(self.config, problem))
         formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in self.operators]
-        if isinstance(formats[0], TunedFormat):
-            formats[0].rollouts = self.operators[0].rollouts
         iterations = planned_iterations(vars(self.config), len(self.problems))[record.index]
-        self.problem_runs.append(ProblemRun(problem, record, population, formats, iterations, self.scorer))
+        tuned = formats[0] if isinstance(formats[0], TunedFormat) else None
+        if tuned is not None:
+            tuned.rollouts = self.operators[0].rollouts
+        scores = AnswerScores(problem, self.scorer, population)
+        self.problem_runs.append(ProblemRun(problem, record, population, formats, iterations, scores, tuned))
 
     def insert_seeds(self, problem_run: ProblemRun, seeds: Seeds, transaction: Transaction) -> None:
         """Store a problem's seeds, or the failure of its scorer on them."""
@@ -162,12 +166,9 @@ class OpenRun:
         self.store.set_metrics(problem_run.record.id, problem_run.problem, score, transaction)
         for seed in seeds:
             problem_run.population.seed(seed, transaction)
-        target = problem_run.target
+        target = problem_run.problem.target
         if target is not None and any(seed.score.fitness >= target for seed in seeds):
-            problem_run.solve(SEED_SEQUENCE, 0, self.config.until_solved)
-            self.store.set_problem_status(
-                problem_run.record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction
-            )
+            problem_run.solve(SEED_SEQUENCE, 0, self.config.until_solved, self.store, transaction)
 
     def build(self, upcoming: int = 0) -> None:
         """Put the search together. upcoming: the sequence of its first group"""
@@ -266,15 +267,10 @@ def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
 def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Resources) -> list[Operator]:
     """The policies that search. Raises BadInput if one cannot be prompted with these problems or trained on them."""
     operators = resources.operators(config, problems)
-    for operator in operators:
-        for problem in problems:
-            opened = open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
-            if len(operators) > 1 and isinstance(opened, TunedFormat):
-                raise BadInput(f"{operator.address} searches alone: name no other policy beside it")
     if config.train is not None:
         from evo.training.colocated import check_trainable  # slow to import: training
 
-        check_trainable(config, [operator.policy for operator in operators])
+        check_trainable(config, config.train, [operator.policy for operator in operators])
     return operators
 
 

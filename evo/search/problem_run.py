@@ -1,43 +1,46 @@
-"""The problems under search: the state of each, whose turn it is, and how many iterations are in flight.
+"""The problems under search and their iterations: the state of each, and how many iterations are in flight.
 
-Problems take turns, after a resume those with the fewest proposals first.
-
-With an asynchronous window (`--lag`, evo/search/window.py, and in ask and tell) a group gets its sequence when it is
-committed. The sequence is the order of commits in either case, and the iteration is the order of proposals.
+A proposal (evo.search.core) and the population's `add` run in the search's order; everything between them overlaps
+freely. With an asynchronous window (`--lag`, evo/search/loop.py, and in ask and tell) a group gets its sequence when it
+is committed. The sequence is the order of commits in either case, and the iteration is the order of proposals.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from evo.config.run import RunConfig
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import TunedFormat
-from evo.search.resources import planned_iterations
-from evo.search.score import AnswerScores
+from evo.search.resources import Operator, planned_iterations
+from evo.search.sampler import Sampled
+from evo.search.score import AnswerScores, score_rollouts
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.population.config import ISLANDS
 from islands.population.population import Population
 from islands.store import Store, Transaction
-from islands.types import ProblemRecord
+from islands.types import Candidate, ProblemRecord, Selection
 from problems.contract import Problem
-from problems.scoring import Scorer
-from problems.types import ScoredAnswer, ScoredGroup
+from problems.types import Prompt, ScoredGroup, ScoredRollout
 from vpo.policies.contract import Policy
 
 
 @dataclass(eq=False)
 class ProblemRun:
-    """The state of a problem in a run. Displays read its name, target, iterations, committed, best, solved_at and stop.
+    """The state of a problem in a run.
 
     prompt_formats: how each operator's prompts are built and read
     built: the first iteration that was never proposed
     missing: earlier ones that are to be proposed again: with an asynchronous window, a run that was cut off has gaps
     committed: iterations stored
     uncommitted: iterations in flight; spread: how far `upcoming` may be ahead of the oldest of these; None if only the
-        search's order limits it (evo/search/window.py)
+        search's order limits it (evo/search/loop.py)
     stop: why it takes no more iterations; None while it does
     solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
     scores: of its answers, until their group is committed
@@ -49,7 +52,8 @@ class ProblemRun:
     population: Population
     prompt_formats: Sequence[PromptFormat]
     iterations: int
-    scorer: InitVar[Scorer]
+    scores: AnswerScores
+    tuned: TunedFormat | None = None
     built: int = 0
     committed: int = 0
     missing: deque[int] = field(default_factory=deque)
@@ -58,12 +62,6 @@ class ProblemRun:
     stop: Stop | None = None
     solved_sequence: int | None = None
     solved_at: int | None = None
-
-    def __post_init__(self, scorer: Scorer) -> None:
-        self.name, self.target = self.record.name, self.problem.target
-        self.scores = AnswerScores(self.problem, scorer, self._stored)
-        first = self.prompt_formats[0]
-        self.tuned = first if isinstance(first, TunedFormat) else None
 
     @property
     def best(self) -> float | None:
@@ -91,7 +89,9 @@ class ProblemRun:
 
     @property
     def has_turn(self) -> bool:
-        """Whether it may propose now, being open."""
+        """Whether it may propose now."""
+        if not self.open:
+            return False
         if self.tuned is not None and self.uncommitted:
             size = self.tuned.generation
             if min(self.uncommitted) // size < self.upcoming // size:
@@ -105,11 +105,12 @@ class ProblemRun:
         self.built += 1
         return self.built - 1
 
-    def solve(self, sequence: int, iterations: int, until_solved: bool) -> None:
+    def solve(self, sequence: int, iterations: int, until_solved: bool, store: Store, transaction: Transaction) -> None:
         """The group `sequence` (-1: the seed) reached its target, after this many iterations."""
         self.solved_sequence, self.solved_at = sequence, iterations
         if until_solved:
             self.stop = SOLVED
+        store.set_problem_status(self.record.id, "solved", solved_sequence=sequence, tx=transaction)
 
     def fail(
         self, message: str, store: Store, transaction: Transaction, reason: StopReason = StopReason.FAILED
@@ -119,47 +120,96 @@ class ProblemRun:
             self.stop = Stop(reason, message)
             store.set_problem_status(self.record.id, "failed", message=message, tx=transaction)
 
-    def _stored(self, text: str, key: bytes) -> ScoredAnswer | None:
-        stored = self.population.known(key)
-        return None if stored is None else ScoredAnswer(text, key, self.population.candidate(stored).score, 0.0, stored)
 
+@dataclass(eq=False)
+class Iteration:
+    """One iteration of one problem in flight: a parent is chosen, shown in a prompt, answered by a group of rollouts,
+    and scored. `write_prompt` sets its operator and its prompt, and the window the last two fields as it is sampled.
 
-_UNPLACED = -1
-"""The sequence of a group that gets its place when it is committed."""
-
-
-class Schedule:
-    """The order of a search's proposals.
-
-    upcoming: the sequence of the next proposal, or with an asynchronous window of the next commit
-    proposed: how many proposals there were, which a budget of answers counts
+    sequence: its place in the run's order; number: its place among the iterations of its problem
+    island: where its answers will live; selection: what its prompt may show
+    parent: the population's choice, also where the prompt shows only the task; None if it has none to choose
+    stream: of the policy's random numbers; rng: the remaining random numbers, for the prompt
+    operator: which policy answers
+    sampled: gives the rollouts; group: gives the scored group
     """
 
-    def __init__(self, problem_runs: Sequence[ProblemRun], upcoming: int = 0, async_window: int = 0) -> None:
-        self.upcoming, self.async_window = upcoming, async_window
-        self.proposed = sum(problem_run.built - len(problem_run.missing) for problem_run in problem_runs)
-        self._turns = sorted(problem_runs, key=lambda problem_run: problem_run.upcoming)
+    problem_run: ProblemRun
+    sequence: int
+    number: int
+    island: int
+    selection: Selection
+    parent: Candidate | None
+    stream: int
+    rng: np.random.Generator
+    operator: int = field(init=False)
+    prompt: Prompt = field(init=False)
+    sampled: asyncio.Future[Sampled] = field(init=False)
+    group: asyncio.Task[ScoredGroup] = field(init=False)
 
-    def take(self, problem_run: ProblemRun) -> int:
-        """The sequence of the proposal that this problem makes now; _UNPLACED with an asynchronous window."""
-        self.proposed += 1
-        self._turns.remove(problem_run)
-        self._turns.append(problem_run)
-        return _UNPLACED if self.async_window else self._count()
+    @property
+    def prompt_format(self) -> PromptFormat:
+        return self.problem_run.prompt_formats[self.operator]
 
-    def commit(self, group: ScoredGroup) -> ScoredGroup:
-        """The group, which is committed now, with its sequence."""
-        return replace(group, sequence=self._count()) if self.async_window else group
+    @property
+    def shown(self) -> Selection:
+        return self.prompt_format.select_shown(self.selection)
 
-    def _count(self) -> int:
-        self.upcoming += 1
-        return self.upcoming - 1
+    def write_prompt(self, operator: int) -> None:
+        """Have this operator answer it."""
+        self.operator = operator
+        self.prompt = self.prompt_format.build(self.selection, self.stream, self.rng)
 
-    def next(self) -> ProblemRun | None:
-        """The problem whose turn it is."""
-        while self._turns and not self._turns[0].open:
-            del self._turns[0]
-        return next((each for each in self._turns if each.open and each.has_turn), None)
+    def shorten(self) -> bool:
+        """Show less: fewer inspirations, then no feedback; False if nothing can be left out."""
+        selection, shown = self.selection, self.shown
+        if shown.best or shown.inspirations:
+            best, inspirations = len(selection.best) // 2, len(selection.inspirations) // 2
+            fewer = replace(selection, best=selection.best[:best], inspirations=selection.inspirations[:inspirations])
+        elif shown.parent is not None and shown.parent.feedback:
+            fewer = replace(selection, parent=replace(shown.parent, feedback=""))
+        else:
+            return False
+        self.selection = fewer
+        self.write_prompt(self.operator)
+        return True
+
+    def to_group(
+        self, rollouts: Sequence[ScoredRollout], version: str, *, answers: int, seed: int, temperature: float,
+        top_p: float, sampling_seconds: float, scoring_seconds: float,
+    ) -> ScoredGroup:  # fmt: skip
+        """Its scored rollouts with everything that is stored. version: of the policy"""
+        shown = self.shown
+        return ScoredGroup(
+            problem=self.problem_run.record.id,
+            sequence=self.sequence,
+            iteration=self.number,
+            island=self.island,
+            parent=shown.parent.id if shown.parent is not None else None,
+            inspirations=tuple(dict.fromkeys(c.id for c in (*shown.best, *shown.inspirations))),
+            prompt=self.prompt,
+            policy_version=version,
+            answers=answers,
+            seed=seed,
+            temperature=temperature,
+            rollouts=tuple(rollouts),
+            sampling_seconds=sampling_seconds,
+            scoring_seconds=scoring_seconds,
+            operator=self.operator,
+            top_p=top_p,
+        )
+
+
+async def score_group(iteration: Iteration, operator: Operator, seed: int) -> ScoredGroup:
+    """Wait for the rollouts of an iteration, parse and score them. Raises ScorerFault, and the policy's error."""
+    rollouts, version, sampling_seconds = await iteration.sampled
+    started = time.perf_counter()
+    scores = iteration.problem_run.scores
+    scored = await score_rollouts(iteration.prompt_format, rollouts, scores, iteration.selection)
+    return iteration.to_group(
+        scored, version, answers=operator.answers, seed=seed, temperature=operator.policy.temperature,
+        top_p=operator.policy.top_p, sampling_seconds=sampling_seconds, scoring_seconds=time.perf_counter() - started,
+    )  # fmt: skip
 
 
 _REFILLS = 4

@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig
+from evo.config.run import MOST_ROLLOUTS, PromptConfig, RunConfig
 from evo.errors import BadInput
-from evo.prompts.registry import open_format
-from evo.search.operators import Operator
+from evo.prompts.registry import TunedFormat, open_format
 from islands.population.config import PopulationConfig
 from problems.address import grouped
 from problems.contract import Problem
@@ -114,6 +114,8 @@ def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
     given = config.population.model_dump(exclude_unset=True)
     if not given.get("islands"):
         given.pop("islands", None)  # left open
+    if not settings and given.keys() == config.population.model_fields_set:
+        return config.population
     return PopulationConfig.model_validate({**settings, **given})
 
 
@@ -147,12 +149,28 @@ OpenPolicy = Callable[[RunConfig, Sequence[Problem]], Policy]
 """The policy that a configuration names, ready for these problems."""
 
 
+@dataclass(frozen=True)
+class Operator:
+    """A policy with its sampling settings: G rollouts of m answers, and how its prompts are built.
+
+    weight: its part of the iterations, relative to the other operators' (1 each); if no operator has one, they take
+        turns
+    """
+
+    address: str
+    policy: Policy
+    rollouts: int
+    answers: int
+    prompt: PromptConfig
+    weight: float | None = None
+
+
 class Resources:
     """The resources of one search, or of several in parallel: the problems, one scorer, and each policy once, however
     many arms sample it. `close` closes the policies and the scorer.
 
     open_policy: by default, by its address
-    scorer: None until `scorer_for` makes it
+    scorer: None until the first search makes it
     """
 
     def __init__(self, open_policy: OpenPolicy | None = None) -> None:
@@ -167,36 +185,31 @@ class Resources:
             self._problems[key] = resolve_problems(config)
         return self._problems[key]
 
-    def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
-        """The scorer of all these searches."""
-        if self.scorer is None:
-            self.scorer = Scorer(workers(config, problems))
-        return self.scorer
-
-    def policy(self, config: RunConfig, problems: Sequence[Problem]) -> Policy:
-        key = policy_key(config)
-        if key not in self._policies:
-            self._policies[key] = (self._open_policy or open_policy)(config, problems)
-        return self._policies[key]
-
     def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
-        """The policy, or the policies that the configuration lists, each with the same number of answers per group."""
+        """The policy, or the policies that the configuration lists, each with the same number of answers per group.
+        Raises BadInput if one cannot be prompted with these problems."""
         addresses, total, operators = parse_addresses(config.policy), config.rollouts * config.answers, []
         for address in addresses:
             asked, common = address.without("fresh", "weight"), address.common
             changes: dict[str, Any] = {"policy": str(asked)}
             if common.fresh is not None:
-                changes["prompt"] = {**config.prompt.model_dump(), "fresh": common.fresh}
+                changes["prompt"] = config.prompt.model_copy(update={"fresh": common.fresh})
             if len(addresses) > 1:  # chains of the length that each was trained to write
                 answers = trained_answers(address) or config.answers
-                if total % answers:
+                if total % answers or total // answers > MOST_ROLLOUTS:
                     raise BadInput(
                         f"an iteration of {total} answers cannot be made of chains of {answers} ({asked}); see "
                         "--rollouts"
                     )
                 changes |= {"answers": answers, "rollouts": total // answers}
-            own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")
-            policy = self.policy(own, problems)
+            own = config.model_copy(update=changes)
+            if (key := policy_key(own)) not in self._policies:
+                self._policies[key] = (self._open_policy or open_policy)(own, problems)
+            policy = self._policies[key]
+            for problem in problems:
+                opened = open_format(problem, policy.prompt_format, own.prompt, own.answers)
+                if len(addresses) > 1 and isinstance(opened, TunedFormat):
+                    raise BadInput(f"{address} searches alone: name no other policy beside it")
             operators.append(Operator(str(address), policy, own.rollouts, own.answers, own.prompt, common.weight))
         return operators
 
@@ -212,6 +225,11 @@ def policy_key(config: RunConfig) -> str:
     asked = (config.policy, config.temperature, config.top_p, config.device, config.dtype)
     tokens = config.max_new_tokens or f"for {config.answers}"
     return repr((*asked, tokens))
+
+
+def different_policies(configs: Iterable[RunConfig]) -> list[RunConfig]:
+    """A configuration of each policy, and of each that learns: when these are loaded, all are checked."""
+    return list({(policy_key(config), config.train is None): config for config in configs}.values())
 
 
 def check_one_policy(policy: str, doing: str) -> None:
@@ -241,10 +259,10 @@ def problems_at(
     from problems.registry import resolve
 
     problems: dict[str, Problem] = {}
-    for address in addresses if limit else grouped(addresses):
+    for address in addresses if limit or len(addresses) == 1 else grouped(addresses):
         for problem in resolve(address, limit=limit):
             problems.setdefault(problem.name, problem)
-    return [weigh_by(problem, weights) for problem in problems.values()]
+    return [weigh_by(problem, weights) for problem in problems.values()] if weights else list(problems.values())
 
 
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from problems.types import Prompt, Rollout, prompt_tokens
@@ -54,6 +54,7 @@ class Sampler:
         self.whole_calls = False
         self.meter = SamplingMeter()
         self._calls: set[_Call] = set()  # that are running
+        self._busy_since = 0.0
         self.fault: Exception | None = None
         self._filling: list[_Request] = []  # the next call, until it is full or flushed
         self._waiting: set[_Request] = set()  # that no call has begun with
@@ -68,6 +69,11 @@ class Sampler:
     def drawing(self) -> int:
         """Tokens drawn for prompts that are not back, by a model in this process."""
         return sum(max(0, call.drawn - call.returned) for call in self._calls)
+
+    @property
+    def busy_seconds(self) -> float:
+        """Seconds with at least one running call, up to now."""
+        return self.meter.busy_seconds + (time.perf_counter() - self._busy_since if self._calls else 0.0)
 
     @property
     def may_take_long(self) -> bool:
@@ -143,8 +149,9 @@ class Sampler:
 
     async def _call(self, requests: list[_Request]) -> None:
         version, started = self.policy.version, time.perf_counter()
-        self.meter.enter()
-        call = _Call(requests, version, self)
+        if not self._calls:
+            self._busy_since = started
+        call = _Call(requests, version, self, set(range(len(requests))), started)
         self._calls.add(call)
         try:
             groups = await self._sample(requests, call)
@@ -162,7 +169,8 @@ class Sampler:
             return
         finally:
             self._calls.discard(call)
-            if not self.meter.leave():
+            if not self._calls:
+                self.meter.busy_seconds += time.perf_counter() - self._busy_since
                 self._idle.set()
         self.meter.longest = max(self.meter.longest, time.perf_counter() - started)
         call.give_back(dict(enumerate(groups)))
@@ -190,38 +198,47 @@ class Sampler:
                 request.future.exception()  # several wait on one failure: only the first need look at it
 
 
+@dataclass(eq=False)
 class _Call:
     """A running call: its prompts are given back as they are answered, each with the seconds since the one
     before, so that the seconds of all are those of the call.
 
+    version: of the policy; left: numbers of the prompts that are not back; since: when the last one came back
     drawn: tokens so far; returned: those of the prompts that are back
     """
 
-    def __init__(self, requests: Sequence[_Request], version: str, sampler: Sampler) -> None:
-        self._requests, self._version, self._sampler = requests, version, sampler
-        self._left, self._since = set(range(len(requests))), time.perf_counter()
-        self.drawn = self.returned = 0
+    requests: Sequence[_Request]
+    version: str
+    sampler: Sampler
+    left: set[int]
+    since: float
+    drawn: int = 0
+    returned: int = 0
 
     def on_tokens(self, tokens: int) -> None:
         self.drawn = tokens
 
     def on_group(self, prompt: int, rollouts: list[Rollout]) -> None:
-        if not self._sampler.whole_calls:
+        if not self.sampler.whole_calls:
             self.give_back({prompt: rollouts})
 
     def give_back(self, groups: Mapping[int, list[Rollout]]) -> None:
         """Those of them that are not back yet. groups: rollouts by the number of their prompt"""
-        now = time.perf_counter()
-        answered = [prompt for prompt in groups if prompt in self._left]
+        now, meter = time.perf_counter(), self.sampler.meter
+        answered = [prompt for prompt in groups if prompt in self.left]
         for prompt in answered:
-            group, future = groups[prompt], self._requests[prompt].future
-            self._left.remove(prompt)
-            self._sampler.meter.count(group)
-            self.returned += sum(rollout.tokens for rollout in group)
+            group, future = groups[prompt], self.requests[prompt].future
+            self.left.remove(prompt)
+            tokens = sum(rollout.tokens for rollout in group)
+            self.returned += tokens
+            meter.rollouts += len(group)
+            meter.tokens += tokens
+            meter.prompt_tokens += prompt_tokens(group)
+            meter.cost += sum(rollout.usage.cost for rollout in group if rollout.usage is not None)
             if not future.done():
-                future.set_result(Sampled(group, self._version, (now - self._since) / len(answered)))
+                future.set_result(Sampled(group, self.version, (now - self.since) / len(answered)))
         if answered:
-            self._since = now
+            self.since = now
 
 
 async def cancel_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
@@ -239,8 +256,8 @@ def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> N
 
 @dataclass
 class SamplingMeter:
-    """The cost of sampling: seconds with at least one running call, rollouts, generated tokens, prompt tokens, and the
-    price of both if the policy has one. longest: seconds of the longest call"""
+    """The cost of sampling: seconds with at least one call, of those that are back; rollouts, generated tokens, prompt
+    tokens, and the price of both if the policy has one. longest: seconds of the longest call"""
 
     busy_seconds: float = 0.0
     rollouts: int = 0
@@ -248,29 +265,3 @@ class SamplingMeter:
     prompt_tokens: int = 0
     cost: float = 0.0
     longest: float = 0.0
-    _active: int = 0
-    _since: float = field(default=0.0, repr=False)
-
-    def enter(self) -> None:
-        if self._active == 0:
-            self._since = time.perf_counter()
-        self._active += 1
-
-    def leave(self) -> int:
-        """A call has come back; how many are still running."""
-        self._active -= 1
-        if self._active == 0:
-            self.busy_seconds += time.perf_counter() - self._since
-        return self._active
-
-    def count(self, group: Sequence[Rollout]) -> None:
-        self.rollouts += len(group)
-        self.tokens += sum(rollout.tokens for rollout in group)
-        self.prompt_tokens += prompt_tokens(group)
-        for rollout in group:
-            if rollout.usage is not None:
-                self.cost += rollout.usage.cost
-
-    def busy(self) -> float:
-        """Seconds busy so far, including the running call."""
-        return self.busy_seconds + (time.perf_counter() - self._since if self._active else 0.0)

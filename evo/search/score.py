@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from evo.prompts.contract import PromptFormat
 from islands.types import NOTHING_SHOWN, Selection
@@ -13,6 +14,9 @@ from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import Rollout, ScoredAnswer, ScoredRollout, Unanswered
 from vpo.chain import Chain
+
+if TYPE_CHECKING:
+    from islands.population.population import Population  # slow to import: the database's library
 
 _REPLIES = {
     Unanswered.FAILED: "no reply: {}",
@@ -30,26 +34,22 @@ _NO_ANSWER = Chain((), "no answer in it")
 class AnswerScores:
     """Scores the answers to one problem, those of one identity once.
 
-    stored: gives the ScoredAnswer of a text and its identity if it was scored before
+    population: has the scores that are stored already; None if nothing is
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        scorer: Scorer,
-        stored: Callable[[str, bytes], ScoredAnswer | None] = lambda text, key: None,
-    ) -> None:
-        self.problem, self.scorer = problem, scorer
-        self._stored = stored
+    def __init__(self, problem: Problem, scorer: Scorer, population: Population | None = None) -> None:
+        self.problem, self.scorer, self.population = problem, scorer, population
         self._known: dict[bytes, asyncio.Future[tuple[Score, float]]] = {}
 
-    async def score(self, text: str) -> ScoredAnswer:
-        """The answer with its score: stored, scored by this search, or from the scorer. Raises ScorerFault."""
+    async def score(self, text: str, elsewhere: Score | None = None) -> ScoredAnswer:
+        """The answer with its score: stored, scored elsewhere or by this search, or from the scorer. Raises
+        ScorerFault, also for a score that does not fit the problem."""
         text = self.problem.canonical(text)
         key = identity(text, self.problem.answer_format)
-        stored = self._stored(text, key)
-        if stored is not None:
-            return stored
+        if self.population is not None and (id := self.population.known(key)) is not None:
+            return ScoredAnswer(text, key, self.population.candidate(id).score, 0.0, id)
+        if elsewhere is not None:
+            return ScoredAnswer(text, key, elsewhere.check(self.problem))
         known = self._known.get(key)
         if known is not None:
             score, _ = await asyncio.shield(known)
@@ -68,13 +68,6 @@ class AnswerScores:
             raise
         future.set_result((score, seconds))
         return ScoredAnswer(text, key, score, seconds)
-
-    def take(self, text: str, score: Score) -> ScoredAnswer:
-        """An answer that was scored elsewhere; the stored score wins if the run has the answer already. Raises
-        ScorerFault for a score that does not fit the problem."""
-        text = self.problem.canonical(text)
-        key = identity(text, self.problem.answer_format)
-        return self._stored(text, key) or ScoredAnswer(text, key, score.check(self.problem))
 
     def release(self, key: bytes) -> None:
         """Forget an answer: the store answers for it now."""
@@ -101,24 +94,17 @@ async def score_rollouts(
                 raise result
             answers.append(result)
     scored = iter(answers)
-    distinct = scores.problem.distinct_rewards
-    return tuple(
-        _scored_rollout(rollout, [next(scored) for _ in chain.answers], chain.error, distinct)
-        for rollout, chain in zip(rollouts, chains, strict=True)
-    )
-
-
-def _scored_rollout(
-    rollout: Rollout, answers: Sequence[ScoredAnswer], error: str | None, distinct: bool
-) -> ScoredRollout:
-    """distinct: leave out answers whose rewards are those of one before them (VPO's rule for its text tasks)."""
-    kept: dict[tuple[float, ...], ScoredAnswer] = {}
-    scored = ScoredRollout(rollout, tuple(answers), error)
-    if (lacking := scored.unanswered) is not None:
-        reason = rollout.fault or error or "what is there of the answer fails"
-        scored = replace(scored, format_error=_REPLIES[lacking].format(reason))
-    for answer in answers:
-        kept.setdefault(answer.score.rewards, answer)
-    if not distinct or len(kept) == len(answers):
-        return scored
-    return ScoredRollout(rollout, tuple(kept.values()), error or "repeated another's rewards")
+    scored_rollouts = []
+    for rollout, chain in zip(rollouts, chains, strict=True):
+        own, kept = tuple(next(scored) for _ in chain.answers), dict[tuple[float, ...], ScoredAnswer]()
+        made = ScoredRollout(rollout, own, chain.error)
+        if (lacking := made.unanswered) is not None:
+            reason = rollout.fault or chain.error or "what is there of the answer fails"
+            made = replace(made, format_error=_REPLIES[lacking].format(reason))
+        if scores.problem.distinct_rewards:  # VPO's rule for its text tasks: equal rewards count once
+            for answer in own:
+                kept.setdefault(answer.score.rewards, answer)
+            if len(kept) < len(own):
+                made = ScoredRollout(rollout, tuple(kept.values()), chain.error or "repeated another's rewards")
+        scored_rollouts.append(made)
+    return tuple(scored_rollouts)

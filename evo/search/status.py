@@ -36,22 +36,18 @@ class ActiveTime:
 
     def __init__(self) -> None:
         self.periods: list[Period] = [(time.time(), math.inf)]
-        self._since = time.monotonic()
+        self._offset = self.periods[0][0] - time.monotonic()
 
     def pause(self) -> None:
         began, end = self.periods[-1]
-        self.periods[-1] = began, min(end, self._now())
+        self.periods[-1] = began, min(end, time.monotonic() + self._offset)
 
     @property
     def seconds(self) -> float:
-        return seconds_until(self.periods[:-1], math.inf) + seconds_until(self.periods[-1:], self._now())
-
-    def stored(self) -> list[list[float | None]]:
-        """The periods for the summary: (from, to), with None for the end of the current one."""
-        return [[round(began, 3), None if end == math.inf else round(end, 3)] for began, end in self.periods]
-
-    def _now(self) -> float:
-        return self.periods[-1][0] + time.monotonic() - self._since
+        """Until now, at least a little more than none."""
+        *ended, last = self.periods
+        now = time.monotonic() + self._offset
+        return max(seconds_until(ended, math.inf) + seconds_until([last], now), 1e-9)
 
 
 def ended_periods(summary: Mapping[str, Any]) -> list[Period]:
@@ -117,11 +113,6 @@ class SearchStatus(Totals):
     policy_before: float = 0.0
     machines: list[dict[str, Any]] = field(default_factory=list)
 
-    @property
-    def elapsed(self) -> float:
-        """Seconds searched, at least a little more than none."""
-        return max(self.active.seconds, 1e-9)
-
     def carry(self, summary: Mapping[str, Any], committed: Totals) -> None:
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
         SUMMARY_SECONDS older."""
@@ -136,12 +127,13 @@ class SearchStatus(Totals):
     def metrics(self, scoring_queue: int = 0) -> dict[str, Any]:
         """Counts and rates, as a run keeps them in its summary while it runs and at its end. Seconds and rates are
         of the time searched, by all processes. scoring_queue: answers that wait to be scored."""
-        seconds, sampling = self.elapsed, self.policy_before + self.policy_seconds
+        seconds, sampling = self.active.seconds, self.policy_before + self.policy_seconds
+        periods = [[round(began, 3), None if end == math.inf else round(end, 3)] for began, end in self.active.periods]
         return {
             **self.as_dict(),
             "solved": sum(problem_run.solved for problem_run in self.problem_runs),
             "estimated_tokens": self.estimated,
-            "active": self.active.stored(),
+            "active": periods,
             "seconds": round(seconds, 3),
             "answers_per_second": round(self.answers / seconds, 2),
             "tokens_per_second": round((self.tokens + self.drawing) / seconds, 1) if self.asks_models else None,

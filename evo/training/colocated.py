@@ -132,7 +132,10 @@ class CoLocated(Learner):
         await self._update_to(version)
         if self._probe is None:
             return 0.0
-        gap = await self._gap(*self._probe)
+        rollouts, temperature = self._probe
+        theirs = np.concatenate(await self.policy.logprobs(rollouts))
+        ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
+        gap = float(np.mean(np.abs(ours - theirs)))
         if not gap <= self.settings.tolerance:
             raise SyncFailed(
                 f"after the sync to {version} the policy that samples differs from the trainer by {gap:.3g} nats a "
@@ -153,12 +156,6 @@ class CoLocated(Learner):
             await self.policy.update(folder, version)
         finally:
             temp_dirs.release(str(folder))
-
-    async def _gap(self, rollouts: list[Rollout], temperature: float) -> float:
-        """The mean difference of the two models' log-probabilities, in nats a token."""
-        theirs = np.concatenate(await self.policy.logprobs(rollouts))
-        ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
-        return float(np.mean(np.abs(ours - theirs)))
 
     def _prune(self) -> None:
         """Delete checkpoints that are no longer needed; the remaining ones are enough for any resume."""
@@ -225,32 +222,28 @@ def _probe_of(groups: Sequence[ScoredGroup]) -> tuple[list[Rollout], float] | No
     return (rollouts[:count], groups[0].temperature) if rollouts else None
 
 
-def check_trainable(config: RunConfig, policies: Sequence[Policy]) -> None:
-    """Raise BadInput if this search cannot train its policy by the named method."""
-    if config.train is None:
-        return
+def check_trainable(config: RunConfig, settings: SearchTraining, policies: Sequence[Policy]) -> None:
+    """Raise BadInput if this search cannot train its policy by the method of `settings`."""
     if len(policies) > 1:
         raise BadInput("--train takes one policy; a search with several operators keeps them as they are")
-    policy = policies[0]
-    if (name := config.train.method) == IMPROVE:
+    policy, name = policies[0], settings.method
+    if name == IMPROVE:
         raise BadInput(f"{name} learns from stored searches: evo train {name} --from-traces RUN -o DIR")
-    method = METHODS[config.train.method]
     if policy.traits.remote:
-        _check_server(config, policy)
+        _check_server(config, settings, policy)
     if not isinstance(policy, TrainablePolicy) or not policy.traits.logprobs:
         raise not_trainable(config.policy)
-    if config.answers > 1 and not method.chain:
-        raise BadInput(f"{config.train.method} learns from single answers: --answers must be 1, not {config.answers}")
+    if config.answers > 1 and not METHODS[name].chain:
+        raise BadInput(f"{name} learns from single answers: --answers must be 1, not {config.answers}")
     if config.rollouts < 2:
-        raise BadInput(f"{config.train.method} compares the rollouts of an iteration: --rollouts must be 2 or more")
+        raise BadInput(f"{name} compares the rollouts of an iteration: --rollouts must be 2 or more")
     if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of an iteration are alike, and nothing can be learned from them")
     check_whole_sampling(policy.top_p)
 
 
-def _check_server(config: RunConfig, policy: Policy) -> None:
+def _check_server(config: RunConfig, settings: SearchTraining, policy: Policy) -> None:
     """Raise BadInput if a policy on a server cannot be given new weights, or not be proved to have taken them."""
-    assert config.train is not None
     if policy.traits.weights == "none":
         later = "evo train METHOD --from-traces RUN can train a copy of it here later"
         if not policy.traits.logprobs:
@@ -259,7 +252,7 @@ def _check_server(config: RunConfig, policy: Policy) -> None:
             f"policy {config.policy} has its weights on a server: it can search and compare, not train, unless they "
             f"are named and adapters can be left there (vllm:ID?lora_rank=16, vllm:ID@URL?adapters=DIR); {later}"
         )
-    if policy.traits.weights == "adapter" and not config.train.lora_rank:
+    if policy.traits.weights == "adapter" and not settings.lora_rank:
         raise BadInput(
             f"policy {config.policy} takes only LoRA adapters: set lora_rank under train in --config, such as 16, and "
             "its server's --max-lora-rank to no less"
@@ -278,7 +271,7 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
     default learning rate is the paper's, or that of the embedded policies."""
     from vpo.training.trainer import PolicyTrainer  # imported here: torch takes seconds, and only training needs it
 
-    store, config, policy, settings = core.store, core.config, core.operators[0].policy, core.config.train
+    store, config, policy, settings = core.store, core.config, core.operators.all[0].policy, core.config.train
     assert isinstance(policy, TrainablePolicy) and settings is not None  # check_trainable
     if settings.lr is None:
         settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})

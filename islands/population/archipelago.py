@@ -19,16 +19,16 @@ Rules, OpenEvolve's unless noted:
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
 
-from islands.population.columns import Columns, IndexedSet
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace, check_features, default_dimensions
-from islands.population.island import GridArchive, Island, cell_name
+from islands.population.island import Columns, GridArchive, IndexedSet, Island, cell_name
 from problems.contract import Score
 from problems.types import ScoredAnswer
 
@@ -39,7 +39,7 @@ _COUNTED = 200
 
 
 class Archipelago:
-    """The islands of one problem, and its candidates by ordinal (islands.population.columns)."""
+    """The islands of one problem, and its candidates by ordinal (islands.population.island)."""
 
     def __init__(
         self, config: PopulationConfig, objectives: Sequence[str], dimensions: Sequence[str] | None = None
@@ -54,6 +54,7 @@ class Archipelago:
         self.hall = HallOfFame(columns, config.archive_size, config.islands)
         self.best: int | None = None
         self.members = 0
+        self._most = math.inf if config.population_size is None else config.population_size
         self.last_migration = 0
         # (valid, fitness, ordinal, island), first to be removed first; kept only if there is a cap
         self._ordinary: list[_Key] = []
@@ -69,23 +70,9 @@ class Archipelago:
                     dimensions = default_dimensions(tuple(score.features))
                 check_features(score, dimensions, problem)
 
-    def settle(self, features: Sequence[str]) -> None:
-        """The first valid answer came with these features: they decide the grid unless the configuration did."""
-        if self.space.dimensions is None:
-            self.space.settle(default_dimensions(features))
-
     def measure(self, answers: Sequence[ScoredAnswer]) -> list[tuple[float, ...]]:
-        """(f,) for each answer, () for failed ones. Valid ones become references of diversity while some are missing,
-        so each answer is measured once, in the order in which it is stored."""
-        measured: list[tuple[float, ...]] = []
-        for answer in answers:
-            if answer.score.error is not None:
-                measured.append(())
-                continue
-            self.settle(tuple(answer.score.features))
-            measured.append(self.space.measure(answer.text, answer.score))
-            self.space.add_reference(answer.text)
-        return measured
+        """(f,) for each answer, () for failed ones; each is measured once, in the order in which it is stored."""
+        return [() if one.score.error is not None else self.space.measure(one.text, one.score) for one in answers]
 
     def id_of(self, identity: bytes) -> int:
         """Candidate id of an identity that is stored. Raises KeyError."""
@@ -133,9 +120,12 @@ class Archipelago:
         if not self.space.observe(self.columns.measures(ordinal)):
             return
         for number, island in enumerate(self.islands):
-            lost, won = island.archive.rescale(island.falling() if island.holds_valid else ())
-            self._move(lost, number, self._elite, self._ordinary)
-            self._move(won, number, self._ordinary, self._elite)
+            if not island.holds_valid:
+                continue
+            lost, won = island.archive.rescale(island.falling())
+            if self.config.population_size is not None:
+                self._move(lost, number, self._elite, self._ordinary)
+                self._move(won, number, self._ordinary, self._elite)
 
     def enter(self, ordinal: int, number: int, migrant: bool = False) -> bool:
         """A candidate arrives on an island that lacks it. Whether it is the new best."""
@@ -146,7 +136,8 @@ class Archipelago:
             self._join(ordinal, number, elite=False)
             if self.best is None:
                 self.best = ordinal
-            self._enforce_cap((ordinal, number))
+            if self.members > self._most:
+                self._enforce_cap((ordinal, number))
             return False
         if not island.holds_valid:
             for failed in list(island.members):  # each was paid for when it joined
@@ -161,7 +152,8 @@ class Archipelago:
         improved = self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]
         if improved:
             self.best = ordinal
-        self._enforce_cap((ordinal, number))
+        if self.members > self._most:
+            self._enforce_cap((ordinal, number))
         return improved
 
     def repeat(self, ordinal: int, number: int) -> bool:
@@ -215,14 +207,13 @@ class Archipelago:
         self.members -= 1
 
     def _move(self, ordinals: Sequence[int], number: int, source: list[_Key], target: list[_Key]) -> None:
-        for ordinal in ordinals if self.config.population_size is not None else ():
+        for ordinal in ordinals:
             key = self._eviction_key(ordinal, number)
             _remove(source, key)
             insort(target, key)
 
     def _enforce_cap(self, newcomer: tuple[int, int]) -> None:
-        size = self.config.population_size
-        while size is not None and self.members > size:
+        while self.members > self._most:
             victim = self._least_fit(self._ordinary, newcomer) or self._least_fit(self._elite, newcomer)
             if victim is None:
                 return

@@ -101,12 +101,16 @@ class FeatureSpace:
 
     def add_reference(self, text: str) -> None:
         """Take a stored answer as a reference; the caller gives them in the order in which they were stored."""
-        if self.references_missing > 0:
-            self._references = np.vstack([self._references, sketch(text)])
+        self._references = np.vstack([self._references, sketch(text)])
 
     def measure(self, text: str, score: Score) -> tuple[float, ...]:
-        """(f,) raw feature values. A scorer's feature wins over a built-in one. Needs `settle` and check_features."""
+        """(f,) raw feature values of a valid answer, in the order in which they are stored: it becomes a reference of
+        diversity while some are missing. A scorer's feature wins over a built-in one. The first answer's features
+        decide the grid unless the configuration did. Needs check_features."""
+        if self.dimensions is None:
+            self.settle(default_dimensions(tuple(score.features)))
         assert self.dimensions is not None
+        shape = sketch(text) if "diversity" in self.dimensions else np.zeros(SKETCH_BUCKETS)
         values = []
         for name in self.dimensions:
             if name in score.features:
@@ -116,11 +120,12 @@ class FeatureSpace:
             elif name == "score":
                 value = score.fitness
             elif name == "diversity":
-                apart = np.abs(self._references - sketch(text)).sum() if len(self._references) else 0.0
-                value = float(apart / max(1, 2 * len(self._references)))
+                value = float(np.abs(self._references - shape).sum() / max(1, 2 * len(self._references)))
             else:
                 value = score.rewards[self._objectives[name[7:]]]
             values.append(value)
+        if self.references_missing > 0:
+            self._references = np.vstack([self._references, shape])
         return tuple(values)
 
     def observe(self, values: Sequence[float]) -> bool:

@@ -13,6 +13,7 @@ from islands.groups import CandidateReader, StoredCandidate, seeds, stored_group
 from islands.population import selection
 from islands.population.archipelago import Archipelago
 from islands.population.config import PopulationConfig
+from islands.population.features import default_dimensions
 from islands.population.island import cell_name
 from islands.store import Store, Transaction
 from islands.types import (
@@ -165,7 +166,7 @@ class Population:
         space = self._archipelago.space
         if stored.valid:
             if space.dimensions is None:
-                self._archipelago.settle(tuple(json.loads(stored.features)))
+                space.settle(default_dimensions(tuple(json.loads(stored.features))))
             if len(references) < space.references_missing:
                 references.append(stored.id)
         self._archipelago.columns.append(
@@ -258,7 +259,7 @@ class Population:
         self._require_current()
         if self._joined is not tx:
             self._joined = tx
-            tx.on_end(lambda: self._end(True), lambda: self._end(False))
+            tx.on_end.append(self._end)
 
     def _end(self, committed: bool) -> None:
         self._joined = None
@@ -291,11 +292,9 @@ class Population:
         self._archipelago.columns.append(
             id, answer.identity, score.fitness, score.rewards, measures, generation, score.error is None
         )
-        self._reader.pin(
-            Candidate(
-                id, answer.text, tuple(score.rewards), Reward(score.fitness), dict(score.features), score.feedback,
-                score.error, generation, island, parent, score.values,
-            )
+        self._reader.pinned[id] = Candidate(
+            id, answer.text, tuple(score.rewards), Reward(score.fitness), dict(score.features), score.feedback,
+            score.error, generation, island, parent, score.values,
         )  # fmt: skip
 
     def _write_best(self, tx: Transaction, improved: bool) -> tuple[int, float] | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from islands.population.archipelago import Archipelago
-from islands.population.columns import index_below
+from islands.population.island import index_below
 
 
 def climbs(population: Archipelago, number: int, ordinal: int, rng: np.random.Generator) -> bool:
@@ -92,7 +92,7 @@ def hill(population: Archipelago, rng: np.random.Generator) -> tuple[int | None,
 def scs(population: Archipelago, rng: np.random.Generator) -> tuple[int | None, list[int], list[int]]:
     """Conditioning on random successful answers (the SCS of arXiv 2602.16805): as many different ones as an island's
     prompt would show, drawn uniformly; the first is the parent, the others are inspirations. Score chooses nothing and
-    orders nothing. What counts as a success: islands.population.columns. No parent before the first one."""
+    orders nothing. What counts as a success: islands.population.island. No parent before the first one."""
     config, successful = population.config, population.columns.successful
     count = min(1 + config.num_diverse_programs + config.num_top_programs, len(successful))
     if not count:
@@ -105,14 +105,6 @@ WITHOUT_ISLANDS: dict[str, Callable[[Archipelago, np.random.Generator], tuple[in
     "hill": hill,
     "scs": scs,
 }
-
-
-def choose_island(population: Archipelago, number: int, rng: np.random.Generator) -> int | None:
-    """The island itself, or a random inhabited one while it is empty; None if all are empty."""
-    if len(population.islands[number]):
-        return number
-    inhabited = [i for i, island in enumerate(population.islands) if len(island)]
-    return inhabited[index_below(len(inhabited), rng)] if inhabited else None
 
 
 def choose_inspirations(
@@ -128,7 +120,7 @@ def choose_inspirations(
     for ordinal in island.top(max(1, int(count * config.elite_selection_ratio))):
         if ordinal != parent:
             chosen[ordinal] = None
-    if len(island) > count:
+    if len(island.members) > count:
         if population.columns.valid[parent]:
             for _ in range((count - len(chosen)) * 3):
                 neighbour = island.archive.near(parent, rng)
@@ -147,14 +139,16 @@ def choose_inspirations(
 
 
 def choose(population: Archipelago, number: int, rng: np.random.Generator) -> tuple[int | None, list[int], list[int]]:
-    """(parent, inspirations, best) as ordinals."""
+    """(parent, inspirations, best) as ordinals; of a random inhabited island while this one is empty."""
     baseline = WITHOUT_ISLANDS.get(population.config.strategy)
     if baseline is not None:
         return baseline(population, rng)
-    home = choose_island(population, number, rng)
-    if home is None:
-        return None, [], []
+    if not population.islands[number].members:
+        inhabited = [i for i, island in enumerate(population.islands) if island.members]
+        if not inhabited:
+            return None, [], []
+        number = inhabited[index_below(len(inhabited), rng)]
     config = population.config
-    parent = STRATEGIES[config.strategy](population, home, rng)
-    inspirations = choose_inspirations(population, home, parent, config.num_diverse_programs, rng)
-    return parent, inspirations, population.islands[home].top(config.num_top_programs)
+    parent = STRATEGIES[config.strategy](population, number, rng)
+    inspirations = choose_inspirations(population, number, parent, config.num_diverse_programs, rng)
+    return parent, inspirations, population.islands[number].top(config.num_top_programs)

@@ -65,17 +65,17 @@ def test_problems_come_back_by_index(store):
 def test_a_transaction_is_whole_or_nothing(store):
     run, calls = make(store), []
     with pytest.raises(ZeroDivisionError), store.begin() as tx:
-        tx.on_end(lambda: calls.append("committed"), lambda: calls.append("rolled back"))
+        tx.on_end.append(calls.append)
         store.add_problem(run.id, 0, "a", "a", ("x",), None, "text", tx)
         store.policy_version(run.id, "v1", tx)
         raise ZeroDivisionError
-    assert store.problems(run.id) == [] and calls == ["rolled back"]
+    assert store.problems(run.id) == [] and calls == [False]
     with store.begin() as tx:
-        tx.on_end(lambda: calls.append("committed"), lambda: calls.append("rolled back"))
+        tx.on_end.append(calls.append)
         store.add_problem(run.id, 0, "a", "a", ("x",), None, "text", tx)
         assert store.policy_version(run.id, "v1", tx) == store.policy_version(run.id, "v1", tx)
         assert store.policy_version(run.id, "v2", tx) != store.policy_version(run.id, "v1", tx)
-    assert len(store.problems(run.id)) == 1 and calls == ["rolled back", "committed"]
+    assert len(store.problems(run.id)) == 1 and calls == [False, True]
 
 
 def test_training_steps_come_back_in_order(store):

@@ -20,7 +20,7 @@ def interrupted_after(monkeypatch):
     def arrange(groups):
         launched_by = drive.run_to_end
 
-        async def run_to_end(launched):
+        async def run_to_end(opening, during):
             seen = []
 
             def committed(group):
@@ -28,8 +28,12 @@ def interrupted_after(monkeypatch):
                 if len(seen) == groups:
                     _thread.interrupt_main()
 
-            launched.search.on_commit = committed
-            return await launched_by(launched)
+            async def opened():
+                launched = await opening()
+                launched.search.on_commit = committed
+                return launched
+
+            return await launched_by(opened, during)
 
         monkeypatch.setattr(drive, "run_to_end", run_to_end)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,11 +44,8 @@ def config(iterations: int, policy: str = "scripted:mutate?latency=0.05") -> Run
 
 
 async def search_whole(db: str, settings: RunConfig) -> None:
-    launched = await start_run(settings, db=db, name="run", command="test")
-    try:
-        await run_to_end(launched)
-    finally:
-        await launched.close()
+    opening = partial(start_run, settings, db=db, name="run", command="test")
+    await run_to_end(opening, lambda run: contextlib.nullcontext())
 
 
 def rows_of_one_machine(folder: Path, settings: RunConfig) -> list[tuple]:

@@ -3,6 +3,7 @@
 import pytest
 from support.rows import yaml_rows
 
+from evo.cli import invoke
 from evo.comparison.plan import planned_runs, seed_batches
 from evo.config.compare import arms_of, parse_arm, read_comparison
 from evo.errors import BadInput
@@ -175,3 +176,11 @@ def test_an_arm_of_several_operators_has_the_length_that_its_trained_ones_share(
         None, {"problems": ("maze:train/0",), "answers": 2, "arms": arms, "baselines": [], "seeds": 1}
     )
     assert {run.arm: run.config["answers"] for run in planned_runs(config)} == {"two": 3, "differ": 2}
+
+
+def test_an_arm_that_learns_is_checked_beside_one_of_the_same_policy(tmp_path, capsys):
+    """Its baseline has the same policy, and nothing is to learn."""
+    database = tmp_path / "evo.db"
+    arm = ["--arm", "a=embedded:vpo,train=vpo,answers=1", "--iterations", "2", "--seeds", "1", "--plain"]
+    assert invoke(["compare", "maze:hard", "--limit", "1", *arm, "--db", f"sqlite:///{database}"]) == 2
+    assert "rollouts must be 2 or more" in capsys.readouterr().err and not database.exists()

@@ -114,13 +114,11 @@ def test_one_problems_fault_takes_that_problem_out_and_no_other(digits):
     long = digits("long")
     long.statement = lambda: "Read all of this."
     told = []
-    result = sampled(
-        policy, [digits("a"), faulty, long], answers=2, total=4, on_progress=lambda done, of: told.append((done, of))
-    )
+    result = sampled(policy, [digits("a"), faulty, long], answers=2, total=4, on_done=lambda: told.append(None))
     assert [one.name for one in result.problems] == ["a"]
     assert "no score for '44444444'" in result.faults["faulty"]
     assert "900 tokens" in result.faults["long"]
-    assert sorted(told) == [(1, 3), (2, 3), (3, 3)]
+    assert len(told) == 3
     with pytest.raises(ScorerFault, match="44444444"):
         sampled(policy, [long, faulty], answers=2, total=4)
     with pytest.raises(BadInput, match="long: the prompt takes 900"):
@@ -143,9 +141,9 @@ def test_a_dead_policy_is_reported_and_nothing_is_closed_for_the_caller(digits, 
 
 
 def test_seeds_run_one_after_another(digits, digits_policy):
-    told, given = [], dict(answers=2, total=4, seeds=[5, 6], on_progress=lambda done, of: told.append((done, of)))
+    told, given = [], dict(answers=2, total=4, seeds=[5, 6], on_done=lambda: told.append(None))
     evaluation = asyncio.run(sample_seeds(digits_policy(), [digits("a"), digits("b")], scorer=Scorer(1), **given))
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert len(told) == 4
     assert list(evaluation.per_seed) == [5, 6]
     best = [[max(one.fitness) for one in sample.problems] for sample in evaluation.samples]
     assert evaluation.per_problem["best@4"] == pytest.approx(np.mean(best, axis=0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.stored_rows import stored_answers
 
-from evo.search.operators import COUNTED_GROUPS, FreshShare
+from evo.search.core import COUNTED_GROUPS, FreshShare
 from islands.runs import repeats_by_group
 from islands.store import Store
 from islands.types import ParentKind
@@ -19,7 +19,7 @@ PARENT = re.compile(r"\b\d{8}\b")
 def seen(*groups):
     """A share for an answer as the parent after (shown, repeated, answers) of one problem and operator."""
     share = FreshShare()
-    share.recall((n, 1, 0, shown, repeated, answers) for n, (shown, repeated, answers) in enumerate(groups))
+    share.committed.extend((n, 1, 0, shown, repeated, answers) for n, (shown, repeated, answers) in enumerate(groups))
     share.advance(None)
     return share.of(1, 0, ANSWER)
 
@@ -42,7 +42,7 @@ def test_the_share_is_what_showing_a_parent_wastes_beyond_what_is_wasted_without
 def test_old_groups_are_forgotten_and_later_ones_not_seen_before_their_time():
     copies = [(n, 1, 0, ANSWER, 1, 1) for n in range(30)]
     share = FreshShare()
-    share.recall([*copies, *((n, 1, 0, ANSWER, 0, 1) for n in range(30, 30 + COUNTED_GROUPS))])
+    share.committed.extend([*copies, *((n, 1, 0, ANSWER, 0, 1) for n in range(30, 30 + COUNTED_GROUPS))])
     share.advance(29)
     assert share.of(1, 0, ANSWER) == pytest.approx(COUNTED_GROUPS / (COUNTED_GROUPS + 1))
     share.advance(None)
@@ -120,7 +120,7 @@ def test_the_store_says_what_the_search_counted(search_with, digits, copier, tmp
     assert {row[3] for row in rows} == set(ParentKind)
     assert [row[5] for row in rows] == [len(list(group.all_answers())) for group in launched.groups]
     again = FreshShare()
-    again.recall(rows)
+    again.committed.extend(rows)
     again.advance(None)
     counted = launched.core.fresh_share
     places = [(problem.record.id, 0, shown) for problem in launched.problem_runs for shown in ParentKind]

@@ -9,9 +9,9 @@ from support.stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
-from evo.search.operators import Operators
+from evo.search.core import Operators
+from evo.search.loop import Window
 from evo.search.problem_run import WindowSize, window_of
-from evo.search.window import Window
 from islands.population.population import Population
 
 SEQUENCE, PROBLEM, ITERATION = 0, 1, 2
@@ -144,7 +144,8 @@ def test_a_group_that_is_back_waits_for_as_many_as_have_answers_queued_and_at_mo
     async def gather():
         window = Window(WindowSize(8, 0), Operators([]), 0)
         groups = [asyncio.get_running_loop().create_future() for _ in range(8)]
-        window._flying = [SimpleNamespace(group=group, is_sampled=True) for group in groups]
+        sampled = SimpleNamespace(done=lambda: True)
+        window.flying = [SimpleNamespace(group=group, sampled=sampled) for group in groups]
         for group in groups[:back]:
             group.set_result(None)
         gathering = asyncio.ensure_future(window.gather(queued, 60.0))

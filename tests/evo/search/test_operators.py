@@ -8,7 +8,8 @@ from evo.config.run import RunConfig
 from evo.runs.resume import resume_run
 from evo.runs.start import start_run
 from evo.search import resources as shared
-from evo.search.operators import Operator, Operators
+from evo.search.core import Operators
+from evo.search.resources import Operator
 
 
 def test_turns_are_an_even_mixture_over_iterations_and_problems():
@@ -50,7 +51,7 @@ def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
     opened = []
     parts = shared.Resources(lambda settings, problems: opened.append(settings.policy))
     settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4&fresh=0.5", rollouts=2)
-    operators = parts.operators(settings, parts.problems(settings))
+    operators = parts.operators(settings, [])
     assert [(one.rollouts, one.answers) for one in operators] == [(2, 3), (6, 1), (2, 3)]
     assert opened == ["embedded:vpo", "embedded:grpo", "embedded:vpo?temperature=1.4"]
     assert [one.prompt.fresh for one in operators] == ["auto", "auto", 0.5]

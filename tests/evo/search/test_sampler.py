@@ -41,7 +41,7 @@ def sampled(policy, texts, *, rollouts=1, after=None):
             await after(sampler, futures)
         sampler.flush()
         found = await asyncio.gather(*futures, return_exceptions=True)
-        busy = sampler.meter.busy()
+        busy = sampler.busy_seconds
         await sampler.close()
         return found, sampler, busy
 

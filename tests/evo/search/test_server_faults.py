@@ -102,7 +102,7 @@ def test_a_budget_of_seconds_does_not_wait_for_retries(capsys) -> None:
 
 
 def test_one_failing_member_of_an_ensemble_is_left_alone_and_the_others_continue(monkeypatch, capsys) -> None:
-    monkeypatch.setattr("evo.search.operators.BACKOFF", (0.2, 0.4))
+    monkeypatch.setattr("evo.search.core._BACKOFF", (0.2, 0.4))
     with hosted_server(lambda number: 500 if number < 3 else "") as bad, hosted_server(scripted()) as good:
         policies = f"{bad.address}?retries=0&n=off,{good.address}?n=off&temperature=0.9"
         with pytest.warns(UserWarning, match=r"is not responding \(.*\). Continuing with the others; retrying in"):

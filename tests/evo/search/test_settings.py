@@ -7,9 +7,10 @@ from support.rows import yaml_rows
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.operators import Operator, Operators
+from evo.search.core import Operators
 from evo.search.problem_run import WindowSize, window_of
 from evo.search.resources import (
+    Operator,
     planned_iterations,
     population_config,
     resolve_iterations,
