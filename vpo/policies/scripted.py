@@ -1,7 +1,7 @@
 """Policies without a model: deterministic, within milliseconds.
 
     scripted:mutate        changes the answer it is shown: text, numbers, a Python program (vpo.policies.mutation)
-    scripted:classic       re-routes mazes (vpo.languages.maze_lessons)
+    scripted:classic       re-routes mazes (vpo.policies.reroute)
     scripted:random-route  routes that look at nothing
     scripted:tuned         the seed with other numbers, which CMA-ES proposes (evo.prompts.registry)
     scripted:fixed=FILE    answers from a file
@@ -40,6 +40,7 @@ from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
 from vpo.policies.mutation import edit_block, mutate_answer
 from vpo.policies.prompt_formats import CHAT, TUNED
+from vpo.policies.reroute import classic
 
 GENERATOR_ENTRY_POINTS = "evo.generators"
 _LOG_UNIFORM = -math.log(256.0)
@@ -228,7 +229,7 @@ def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
 
 
 GENERATORS: dict[str, Generator | TokenGenerator] = {
-    **{"mutate": mutate, "random-route": random_route, "echo": echo},
+    **{"mutate": mutate, "classic": classic, "random-route": random_route, "echo": echo},
     "tuned": TokenGenerator(TUNED, lambda prompt, answers, rollout: prompt.user.splitlines()[rollout]),
 }
 
