@@ -20,6 +20,7 @@ from problems.contract import BadAddress
 from problems.rows import HUB_SECONDS
 from vpo.languages.contract import shipped
 from vpo.policies.address import FORMS, OwnOptions, PolicyAddress, newest_checkpoint, parse_address
+from vpo.policies.contract import PolicyUnavailable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -151,6 +152,20 @@ def without_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Within it the library reads the checkpoint of the policy `name`. A foreign one can make it raise anything: that
+    is a BadAddress, one line."""
+    with without_bars():
+        try:
+            yield
+        except (BadAddress, PolicyUnavailable):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
 
 
 NEEDS_PEFT = "a LoRA adapter needs peft: pip install 'evo-search[lora]'"

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -27,7 +26,6 @@ import shlex
 import shutil
 import signal
 import stat
-import struct
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,7 +39,7 @@ from problems.contract import BadAddress
 from problems.redaction import redact_beginning
 from problems.types import Prompt, Rollout, Usage
 from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyUnavailable, gather_or_cancel
+from vpo.policies.contract import Policy, PolicyUnavailable, gather_or_cancel, rollout_bits
 from vpo.policies.prompt_formats import WORK_FOLDER
 
 MOST_BYTES = 1 << 20
@@ -90,7 +88,7 @@ class CommandPolicy(Policy):
         self._closed = True
 
     async def _rollout(self, prompt: Prompt, place: int, seed: int) -> Rollout:
-        number = rollout_seed(seed, prompt.stream, place)
+        number = rollout_bits(seed, prompt.stream, place, size=8) % (1 << 31)
         async with self._slots:
             folder = Path(temp_dirs.make("command"))
             try:
@@ -168,12 +166,6 @@ async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> tup
     _, out, err = await asyncio.gather(send(process.stdin), read_output(process.stdout), read_errors(process.stderr))
     await process.wait()
     return out, err
-
-
-def rollout_seed(seed: int, stream: int, place: int) -> int:
-    """The number of one rollout, below 2^31."""
-    packed = struct.pack("<qqq", seed & (1 << 63) - 1, stream & (1 << 63) - 1, place)
-    return int.from_bytes(hashlib.blake2b(packed, digest_size=8).digest(), "little") % (1 << 31)
 
 
 def find_command(address: PolicyAddress) -> list[str]:

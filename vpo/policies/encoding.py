@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from vpo.languages.contract import StartGrammar
 
-_LEAST_ROOM = 64
+LEAST_ANSWER = 64
 """A prompt that leaves fewer tokens than this (or than the limit) is too long."""
 _END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>", "<|endoftext|>", "</s>")
 
@@ -91,7 +91,7 @@ def _apply_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str,
 def remaining_tokens(prompt: int, limit: int, context: int) -> int:
     """Most tokens of a rollout after a prompt of this length, up to `limit`. Raises PromptTooLong if few are left."""
     left = context - prompt
-    if left < min(limit, _LEAST_ROOM):
+    if left < min(limit, LEAST_ANSWER):
         raise PromptTooLong(
             f"the prompt takes {prompt} tokens of a context of {context}, which leaves no room for an "
             "answer: show fewer or shorter inspirations, or use a model with a longer context"

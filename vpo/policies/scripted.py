@@ -37,7 +37,7 @@ from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt, Rollout
 from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, rollout_bits
 from vpo.policies.mutation import edit_block, mutate_answer
 from vpo.policies.prompt_formats import CHAT, TUNED
 from vpo.policies.reroute import classic
@@ -83,7 +83,7 @@ class ScriptedPolicy(Policy):
         prompt_ids, form = _bytes_of(prompt.system + prompt.user), find_asked_format(prompt)
         group = []
         for rollout in range(rollouts):
-            bits = rollout if self.prompt_format == TUNED else _bits(seed, prompt.stream, rollout)
+            bits = rollout if self.prompt_format == TUNED else rollout_bits(seed, prompt.stream, rollout)
             if isinstance(self._generator, TokenGenerator):
                 text = self._generator.write(prompt, answers, bits)
             else:
@@ -177,12 +177,6 @@ def _read_answers(file: Path) -> list[str]:
     if not answers or not all(isinstance(answer, str) for answer in answers):
         raise BadAddress(f"{name}: the file holds no answers (in JSONL a string or an array of strings a line)")
     return answers
-
-
-def _bits(seed: int, stream: int, rollout: int) -> int:
-    """512 random bits of this place; a hash costs a tenth of a numpy generator."""
-    place = struct.pack("<qqq", seed & (1 << 63) - 1, stream & (1 << 63) - 1, rollout)
-    return int.from_bytes(hashlib.blake2b(place).digest(), "little")
 
 
 def _bytes_of(text: str) -> np.ndarray:

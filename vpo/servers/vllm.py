@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ from problems.address import user_path
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress, PolicySettings, parse_address
-from vpo.policies.checkpoint import find_base, fingerprint, only_cached, without_bars
+from vpo.policies.checkpoint import find_base, fingerprint, loading, only_cached, without_bars
 from vpo.policies.contract import LocalPolicy, PolicyUnavailable, ResultT, TrainablePolicy
 from vpo.policies.encoding import (
     check_prompt_format,
@@ -66,7 +66,6 @@ from vpo.servers.policy import ServedPolicy
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_DTYPES = ("float32", "bfloat16", "float16")
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM has kernels for; an adapter is padded to the next one."""
 _CONTEXT = 32_768
@@ -410,8 +409,6 @@ def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
     """What can be told before the server begins. Raises BadAddress if there is no such model."""
     _, url = split_model(address)
     options, (model, _) = address.own_options(VllmOptions), find_model(address)
-    if settings.dtype is not None and settings.dtype not in _DTYPES:
-        raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
     if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
         raise BadAddress(f"device {settings.device!r} cannot be used: vLLM policies run on cpu, cuda or cuda:N")
     if url and options.lora_rank:
@@ -463,7 +460,7 @@ def read_model_config(model: str) -> Any:
     """The config of a model. Raises BadAddress."""
     from transformers import AutoConfig
 
-    with without_bars(), refuse_foreign(model):
+    with loading(model):
         return AutoConfig.from_pretrained(model)
 
 
@@ -475,7 +472,7 @@ def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, fl
     from transformers import AutoTokenizer, GenerationConfig
 
     config = read_model_config(model)
-    with without_bars(), refuse_foreign(name):
+    with loading(name):
         tokenizer = AutoTokenizer.from_pretrained(model)
         try:
             generation = GenerationConfig.from_pretrained(model)
@@ -488,13 +485,3 @@ def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, fl
     most = min(context_of(config), context or _CONTEXT) - 1
     text = TokenText(tokenizer, prompt_format, end_tokens(generation, tokenizer), most)
     return text, own_temperature(generation)
-
-
-@contextlib.contextmanager
-def refuse_foreign(name: str) -> Iterator[None]:
-    """A foreign checkpoint can make the library raise anything: BadAddress."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
