@@ -34,7 +34,7 @@ KINDS = {
     "embedded": ("vpo.hf.policy:load_transformers", "vpo.policies.checkpoint:check_checkpoint"),
     TRANSFORMERS: ("vpo.hf.policy:load_transformers", "vpo.policies.checkpoint:check_checkpoint"),
     "vllm": ("vpo.servers.vllm:load_vllm", "vpo.servers.vllm:check_vllm"),
-    "openai": ("vpo.servers.policy:load_openai", "vpo.servers.address:check_openai"),
+    "openai": ("vpo.servers.policy:load_openai", "vpo.servers.address:endpoint"),
     "scripted": ("vpo.policies.scripted:load_scripted", "vpo.policies.scripted:load_scripted"),
     "command": ("vpo.policies.command:load_command", "vpo.policies.command:load_command"),
 }

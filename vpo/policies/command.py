@@ -104,23 +104,22 @@ class CommandPolicy(Policy):
 
     async def _run(self, folder: Path, request: Mapping[str, Any], seed: int) -> tuple[str, str]:
         """(its output, why it failed)."""
-        text = json.dumps(request, ensure_ascii=False, indent=1)
-        (folder / "request.json").write_text(text, encoding="utf-8", errors="replace")
+        _write(folder, "request.json", json.dumps(request, ensure_ascii=False, indent=1))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self.words,
-                cwd=folder,
-                env={**os.environ, "EVO_SEED": str(seed)},
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            with (folder / "request.json").open("rb") as given:
+                process = await asyncio.create_subprocess_exec(
+                    *self.words,
+                    cwd=folder,
+                    env={**os.environ, "EVO_SEED": str(seed)},
+                    stdin=given,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                )
         except OSError as error:
             raise PolicyUnavailable(f"{self.version} cannot be started: {error}") from None
         try:
-            given = text.encode("utf-8", errors="replace")
-            out, err = await asyncio.wait_for(_communicate(process, given), self.options.timeout)
+            out, err = await asyncio.wait_for(_read_pipes(process), self.options.timeout)
         except TimeoutError:
             return "", f"{self.version} took longer than {self.options.timeout:g} s; raise ?timeout="
         finally:
@@ -135,16 +134,10 @@ class CommandPolicy(Policy):
         return out.decode("utf-8", errors="replace"), ""
 
 
-async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes | None, bytes]:
+async def _read_pipes(process: asyncio.subprocess.Process) -> tuple[bytes | None, bytes]:
     """The first MOST_BYTES of its output, None if it printed too much, and the end of its errors. More is read and
     dropped, so that a command that prints all the time holds little memory and does not wait."""
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-
-    async def send(pipe: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a command need not read it
-            pipe.write(given)
-            await pipe.drain()
-        pipe.close()
+    assert process.stdout is not None and process.stderr is not None
 
     async def read_errors(pipe: asyncio.StreamReader) -> bytes:
         end = b""
@@ -163,7 +156,7 @@ async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> tup
                 return None
         return bytes(kept)
 
-    _, out, err = await asyncio.gather(send(process.stdin), read_output(process.stdout), read_errors(process.stderr))
+    out, err = await asyncio.gather(read_output(process.stdout), read_errors(process.stderr))
     await process.wait()
     return out, err
 

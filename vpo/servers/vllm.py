@@ -20,7 +20,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -50,6 +49,7 @@ from vpo.policies.encoding import (
     named_prompt_format,
     own_temperature,
 )
+from vpo.servers import supervise
 from vpo.servers.address import Endpoint, VllmOptions, make_endpoint, split_model
 from vpo.servers.client import (
     TOKENS_PATH,
@@ -69,31 +69,11 @@ if TYPE_CHECKING:
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM has kernels for; an adapter is padded to the next one."""
 _CONTEXT = 32_768
-START_SECONDS, CLOSE_SECONDS = 1800.0, 20.0
+_START_SECONDS = 1800.0
 SERVED = "model"
 """What the model of a child is called."""
 _FOR_CPU = {"enforce-eager": True, "no-enable-chunked-prefill": True, "max-num-batched-tokens": _CONTEXT}
 """vLLM 0.32 on a CPU dies of a seeded request whose prompt is split over two steps."""
-_SUPERVISE = f"""
-import os, signal, subprocess, sys, threading
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
-def end(*_):
-    os.killpg(child.pid, signal.SIGTERM)
-    timer = threading.Timer({CLOSE_SECONDS}, os.killpg, (child.pid, signal.SIGKILL))
-    timer.daemon = True
-    timer.start()
-def watch():
-    sys.stdin.buffer.read()
-    end()
-signal.signal(signal.SIGTERM, end)
-threading.Thread(target=watch, daemon=True).start()
-os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-os.killpg(child.pid, signal.SIGKILL)
-code = child.wait()
-os._exit(code if code >= 0 else 128 - code)
-"""
-"""Runs a program in a new process group, and ends the group when the pipe to its own standard input closes: also
-where the owner was killed."""
 
 
 class VllmServer:
@@ -121,7 +101,7 @@ class VllmServer:
         command += ["--host", "127.0.0.1", "--port", self._root.rpartition(":")[2]]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _SUPERVISE, *command],
+                [sys.executable, "-I", supervise.__file__, *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -145,7 +125,7 @@ class VllmServer:
 
     def wait(self) -> None:
         """Until it can answer. Raises PolicyUnavailable where it ends instead; whatever is raised, it is closed."""
-        until = time.monotonic() + START_SECONDS
+        until = time.monotonic() + _START_SECONDS
         try:
             while not (gone := self.gone()) and time.monotonic() < until:
                 try:
@@ -153,7 +133,7 @@ class VllmServer:
                         return
                 except OSError:
                     time.sleep(0.2)
-            raise PolicyUnavailable(gone or f"vllm serve is not ready after {START_SECONDS:g} s")
+            raise PolicyUnavailable(gone or f"vllm serve is not ready after {_START_SECONDS:g} s")
         except BaseException:
             self.close()
             raise
@@ -163,9 +143,8 @@ class VllmServer:
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
-            self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(CLOSE_SECONDS + 10.0)
+                self._process.wait(supervise.CLOSE_SECONDS + 10.0)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

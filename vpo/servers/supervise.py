@@ -1,0 +1,36 @@
+"""Runs a program in a process group of its own, and ends the group when the pipe to its own standard input closes: also
+where its owner was killed.
+
+    python supervise.py PROGRAM ARGUMENTS
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+CLOSE_SECONDS = 20.0
+"""From the signal that asks the group to end to the one that ends it."""
+
+
+def main() -> None:
+    child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the pipe says when to end
+
+    def end_with_the_owner() -> None:
+        sys.stdin.buffer.read()
+        os.killpg(child.pid, signal.SIGTERM)
+        time.sleep(CLOSE_SECONDS)
+        os.killpg(child.pid, signal.SIGKILL)
+
+    threading.Thread(target=end_with_the_owner, daemon=True).start()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    os.killpg(child.pid, signal.SIGKILL)  # what it left behind
+    code = child.wait()
+    os._exit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    main()
