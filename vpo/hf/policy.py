@@ -305,7 +305,8 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             if form is not None:
                 setattr(model.config, DIALECT_KEY, form)  # checked with the address, or by the policy
             # as an adapter that is trained on it names its base
-            model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
+            folder = str(Path(source).resolve()) if Path(source).is_dir() else source
+            model.name_or_path = address.plain if address.kind == "embedded" else folder
             for adapter in adapters:
                 model = load_adapter(model, adapter)
             model = torch.nn.Module.to(model, device)
@@ -322,11 +323,6 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
         batch=settings.batch,
         threads=settings.threads,
     )
-
-
-def _absolute(source: str) -> str:
-    """A directory's path from the root; a hub id as it is."""
-    return str(Path(source).resolve()) if Path(source).is_dir() else source
 
 
 def _device(name: str | None) -> torch.device:

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -102,10 +102,6 @@ def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
 
 def _checkpoints_beside(name: str) -> list[str]:
     return [path for path in files_beside(name) if (user_path(path) / "config.json").is_file()]
-
-
-def write_trained(folder: Path, trained: Mapping[str, Any]) -> None:
-    (folder / TRAINED).write_text(json.dumps(dict(trained), indent=1) + "\n", encoding="utf-8")
 
 
 def trained_answers(address: PolicyAddress) -> int | None:

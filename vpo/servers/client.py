@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from email.utils import mktime_tz, parsedate_tz
 from typing import Any
 
 import numpy as np
@@ -357,12 +356,9 @@ def retry_after(response: Any) -> float:
     """Seconds that a server asks to wait; 0 if it names none."""
     headers = response.headers
     try:
-        if "retry-after-ms" in headers:
-            return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        return max(0.0, float(headers.get("retry-after", 0)))
-    except ValueError:
-        date = parsedate_tz(headers.get("retry-after", ""))
-        return 0.0 if date is None else max(0.0, mktime_tz(date) - time.time())
+        return max(0.0, float(headers.get("retry-after-ms", 0)) / 1000 or float(headers.get("retry-after", 0)))
+    except ValueError:  # a date, which the client reads
+        return 0.0
 
 
 def read_json(text: str) -> Any:
