@@ -1,5 +1,5 @@
-"""Runs a program in a process group of its own, and ends the group when the pipe to its own standard input closes: also
-where its owner was killed.
+"""Runs a program in a separate process group, and ends the group when the pipe to this process's standard input closes:
+also where its owner was killed.
 
     python supervise.py PROGRAM ARGUMENTS
 """
