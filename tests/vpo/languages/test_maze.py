@@ -206,15 +206,3 @@ def test_random_words_never_fail():
         text = " ".join(rng.choices(words, k=60))
         for answer in routes(text) + routes(text, PARENT) + routes(text, large_parent):
             assert answer and set(answer) <= set("UDLR")
-
-
-def test_what_needs_too_many_new_steps_cannot_be_said():
-    rng = random.Random(1)
-    (problem,) = problem_set("maze:large-train/1")
-    planner = Planner(problem.maze)
-    texts = []
-    for _ in range(40):
-        parent, other = (moves_between(problem.maze, planner.route(rng)) for _ in range(2))
-        prompt = prompt_text(problem, parent, dialect=EDIT_DIALECT)
-        texts.append(write_routes(problem.maze, [other], prompt, EDIT_DIALECT))
-    assert None in texts
