@@ -1,5 +1,5 @@
-"""Runs a program in a separate process group, and ends the group when the pipe to this process's standard input closes:
-also where its owner was killed.
+"""Runs a program in a separate process group, and ends the group when the pipe to this process's standard input closes
+(also where its owner was killed) or a SIGTERM comes.
 
     python supervise.py PROGRAM ARGUMENTS
 """
@@ -17,14 +17,17 @@ CLOSE_SECONDS = 20.0
 
 def main() -> None:
     child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the pipe says when to end
 
-    def end_with_the_owner() -> None:
-        sys.stdin.buffer.read()
+    def end() -> None:
         os.killpg(child.pid, signal.SIGTERM)
         time.sleep(CLOSE_SECONDS)
         os.killpg(child.pid, signal.SIGKILL)
 
+    def end_with_the_owner() -> None:
+        sys.stdin.buffer.read()
+        end()
+
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=end, daemon=True).start())
     threading.Thread(target=end_with_the_owner, daemon=True).start()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     os.killpg(child.pid, signal.SIGKILL)  # what it left behind

@@ -20,6 +20,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -143,6 +144,7 @@ class VllmServer:
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
+            self._process.send_signal(signal.SIGTERM)  # a process forked here may hold the pipe open
             try:
                 self._process.wait(supervise.CLOSE_SECONDS + 10.0)
             except subprocess.TimeoutExpired:
