@@ -36,7 +36,7 @@ KINDS = {
     "vllm": ("vpo.servers.vllm:load_vllm", "vpo.servers.vllm:check_vllm"),
     "openai": ("vpo.servers.policy:load_openai", "vpo.servers.address:endpoint"),
     "scripted": ("vpo.policies.scripted:load_scripted", "vpo.policies.scripted:load_scripted"),
-    "command": ("vpo.policies.command:load_command", "vpo.policies.command:load_command"),
+    "command": ("vpo.policies.command:CommandPolicy", "vpo.policies.command:CommandPolicy"),
 }
 """Of each kind the loader (vpo.policies.registry.Loader), and what tells before the loader's libraries are loaded that
 an address names nothing."""

@@ -63,12 +63,12 @@ class CommandPolicy(Policy):
     prompt_format = WORK_FOLDER
     batch = 0
 
-    def __init__(self, address: PolicyAddress, temperature: float = 1.0, max_tokens: int | None = None) -> None:
-        """Raises BadAddress if the program does not exist."""
+    def __init__(self, address: PolicyAddress, settings: PolicySettings) -> None:
+        """Raises BadAddress, one line, if it names no program that exists, or has an unknown option."""
         self.version = address.plain
         self.options = address.own_options(CommandOptions)
         self.words = find_command(address)
-        self.temperature, self.max_tokens = temperature, max_tokens
+        self.temperature, self.max_tokens = settings.temperature, settings.max_tokens
         self._slots = asyncio.Semaphore(self.options.concurrency)
         self._closed = False
 
@@ -176,11 +176,6 @@ def find_command(address: PolicyAddress) -> list[str]:
         str(Path(word).resolve()) if not word.startswith("-") and Path(word).exists() else word for word in words[1:]
     ]
     return [str(Path(program).absolute()), *rest]
-
-
-def load_command(address: PolicyAddress, settings: PolicySettings) -> CommandPolicy:
-    """The policy of a command. Raises BadAddress, one line, if it names no command or has an unknown option."""
-    return CommandPolicy(address, settings.temperature, settings.max_tokens)
 
 
 def write_folder(folder: Path, request: Mapping[str, Any], prompt: Prompt) -> dict[str, str]:
