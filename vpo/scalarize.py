@@ -122,10 +122,8 @@ def reachable_goals(weights: npt.ArrayLike, ended: npt.ArrayLike, archive: npt.A
 def successes(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike, goals: npt.ArrayLike) -> Bools:
     """Under which weights a rollout's best answer reaches the goal: (G, m, d), (G, m), (K, d), (K,) -> (G, K)."""
     r, v, w = _check(rewards, valid, weights)
-    if r.shape[1] == 0:
-        return np.zeros((len(r), len(w)), dtype=bool)
     values = np.where(v[..., None], np.einsum("gmd,kd->gmk", r, w, optimize=True), -np.inf)
-    return np.asarray(values.max(axis=1) >= np.asarray(goals, dtype=np.float64) - _REACHED)
+    return np.asarray(values.max(axis=1, initial=-np.inf) >= np.asarray(goals, dtype=np.float64) - _REACHED)
 
 
 def _check(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[Floats, Bools, Floats]:

@@ -21,6 +21,7 @@ from problems.contract import BadAddress
 from problems.sandbox.contract import Mode
 from problems.weights import SPREAD, read_weights
 from vpo.advantage import METHODS
+from vpo.policies.address import Dtype
 from vpo.training.config import TrainerSettings
 
 TRACKERS = ("tensorboard", "wandb", "mlflow", "trackio")
@@ -61,7 +62,6 @@ Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 def _fresh(given: Any) -> Any:

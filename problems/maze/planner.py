@@ -1,7 +1,7 @@
 """A planner without learning: random shortest paths through random way-points.
 
-It decided which mazes are hard (problems.maze.sets), and the embedded base policy imitates it (vpo.languages.pretrain).
-It uses only walls, E and the budget, never gold, diamonds or lava.
+It decided which mazes are hard (problems.maze.sets), and the embedded base policy was trained to imitate it. It uses
+only walls, E and the budget, never gold, diamonds or lava.
 """
 
 from __future__ import annotations

@@ -289,15 +289,3 @@ def test_faults_of_the_scorer_and_of_the_settings_are_said(checkpoint: Path, tmp
     ):
         with pytest.raises(ValueError, match=message):
             trainer_of(checkpoint, tmp_path, **settings)
-
-
-def test_what_trl_can_do_reaches_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """vLLM beside the trainer, and all else of GRPOConfig, is TRL's own affair: it is handed on."""
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(
-        "trl.GRPOTrainer.__init__", lambda self, model, **settings: given.update(settings, model=model) or 1 / 0
-    )
-    args = GRPOConfig(output_dir=str(tmp_path), bf16=False, report_to=[], use_vllm=True, vllm_mode="colocate")
-    with pytest.raises(ZeroDivisionError):
-        VPOTrainer("some/model", score=lambda row, answer: (1.0,), args=args, train_dataset=[], peft_config="lora")
-    assert given["args"] is args and given["peft_config"] == "lora" and given["model"] == "some/model"

@@ -8,7 +8,6 @@ model's name.
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,8 +40,7 @@ class Decoding:
     bytes_a_row: float
 
 
-_found: weakref.WeakKeyDictionary[torch.nn.Module, Decoding] = weakref.WeakKeyDictionary()
-_found_by_config: dict[tuple[str, ...], Decoding] = {}
+_found: dict[tuple[str, ...], Decoding] = {}
 
 
 def try_decoding(model: PreTrainedModel) -> Decoding:
@@ -50,15 +48,12 @@ def try_decoding(model: PreTrainedModel) -> Decoding:
 
     Raises BadAddress, one line, if the engine does not give the log-probabilities of a plain forward pass.
     """
-    if (known := _found.get(model)) is not None:
-        return known
     kind = (type(model).__name__, str(model.dtype), model.device.type, model.config.to_json_string(use_diff=False))
-    if kind not in _found_by_config:
+    if kind not in _found:
         least = _EXACT if model.dtype == torch.float32 else _ALMOST
         with in_float32(model), torch.no_grad():
-            _found_by_config[kind] = _try_out(model, least)
-    decoding = _found[model] = _found_by_config[kind]
-    return decoding
+            _found[kind] = _try_out(model, least)
+    return _found[kind]
 
 
 def _try_out(model: PreTrainedModel, least: float) -> Decoding:

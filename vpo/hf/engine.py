@@ -8,7 +8,6 @@ depend on its batch (vpo.hf.sampling).
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -100,14 +99,13 @@ def sample_rows(
     """
     total = 0
     for batch in batches(requests, params):
-        asked = functools.partial(_add_before, go_on, total)
+
+        def asked(tokens: int, before: int = total) -> bool:
+            return go_on(before + tokens)
+
         for number, tokens in _decode_batch(model, [requests[i] for i in batch], seed, params, asked):
             total += len(tokens.token_ids)
             yield batch[number], tokens
-
-
-def _add_before(go_on: Callable[[int], bool], before: int, tokens: int) -> bool:
-    return go_on(before + tokens)
 
 
 def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterator[list[int]]:

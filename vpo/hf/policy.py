@@ -24,13 +24,12 @@ from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped,
 from vpo.hf.llama_step import SMALL_MODEL
 from vpo.hf.sampling import mask_forbidden
 from vpo.languages.contract import DIALECT_KEY
-from vpo.policies.address import PolicyAddress, PolicySettings
-from vpo.policies.checkpoint import check_checkpoint, find_base, fingerprint, load_adapter, trained_format, without_bars
+from vpo.policies.address import Dtype, PolicyAddress, PolicySettings
+from vpo.policies.checkpoint import check_checkpoint, find_base, fingerprint, load_adapter, loading, trained_format
 from vpo.policies.contract import CallWatch, Policy, PolicyTraits, PolicyUnavailable, ResultT
 from vpo.policies.encoding import (
     context_of,
     decode_rollout,
-    default_limit,
     end_tokens,
     grammar_of,
     named_prompt_format,
@@ -39,7 +38,7 @@ from vpo.policies.encoding import (
     remaining_tokens,
     tokenize_prompt,
 )
-from vpo.policies.prompt_formats import CHAT
+from vpo.policies.prompt_formats import CHAT, default_max_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -182,22 +181,27 @@ class TransformersPolicy(Policy):
         go_on: Callable[[int], bool],
         back: Callable[[int, list[Rollout]], None],
     ) -> list[list[Rollout]]:
-        limit = self.max_tokens or default_limit(answers, self.prompt_format)
+        limit = self.max_tokens or default_max_tokens("python", answers, self.prompt_format)
         requests: list[SampleRequest] = []
         for prompt in prompts:
             ids = self.encode(prompt)
             most = remaining_tokens(len(ids), limit, self.context)
             requests += [SampleRequest(ids, prompt.stream, rollout, most) for rollout in range(rollouts)]
-        groups: list[dict[int, Rollout]] = [{} for _ in prompts]
-        ordered: list[list[Rollout]] = [[] for _ in prompts]
+        found: dict[int, Rollout] = {}
+        missing = [rollouts] * len(prompts)
+
+        def group(number: int) -> list[Rollout]:
+            return [found[row] for row in range(number * rollouts, (number + 1) * rollouts)]
+
         for row, drawn in self._decode(requests, seed, go_on):
-            number, rollout = divmod(row, rollouts)
-            group = groups[number]
-            group[rollout] = self._rollout(prompts[number], requests[row], drawn)
-            if len(group) == rollouts:
-                ordered[number] = [group[i] for i in range(rollouts)]
-                back(number, ordered[number])
-        return ordered
+            text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped)
+            finish = "stop" if drawn.stopped else "length"
+            found[row] = Rollout(text, drawn.token_ids, drawn.logprobs, requests[row].prompt, finish)
+            number = row // rollouts
+            missing[number] -= 1
+            if not missing[number]:
+                back(number, group(number))
+        return [group(number) for number in range(len(prompts))]
 
     def _decode(
         self, requests: list[SampleRequest], seed: int, go_on: Callable[[int], bool]
@@ -206,15 +210,8 @@ class TransformersPolicy(Policy):
         batch)."""
         left = list(range(len(requests)))
         while True:
-            params = SamplingParams(
-                self.temperature,
-                self.top_p,
-                self.stops,
-                min(self.stops, default=0),
-                min(self._rows, self._logit_rows(), self._state_rows()),
-                self._cells(),
-                self._prompt_cells(),
-            )
+            pad = min(self.stops, default=0)
+            params = SamplingParams(self.temperature, self.top_p, self.stops, pad, *self._bounds())
             ended = set()
             try:
                 for number, drawn in sample_rows(self.model, [requests[i] for i in left], seed, params, go_on):
@@ -234,37 +231,22 @@ class TransformersPolicy(Policy):
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _rollout(self, prompt: Prompt, request: SampleRequest, drawn: SampledTokens) -> Rollout:
-        text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped)
-        return Rollout(text, drawn.token_ids, drawn.logprobs, request.prompt, "stop" if drawn.stopped else "length")
+    def _bounds(self) -> tuple[int, int, int]:
+        """(rows, rows x columns, prompts x columns) of a batch at most, by the memory that is free now.
 
-    def _cells(self) -> int:
-        """How many rows x columns of state fit into the free memory, with room for the logits."""
-        return max(1, int(self._free() / max(1.0, self._decoding.bytes_a_token)))
-
-    def _state_rows(self) -> int:
-        """How many rows do, of the state that does not grow."""
-        return max(1, int(self._free() / max(1.0, self._decoding.bytes_a_row)))
-
-    def _free(self) -> float:
-        """Bytes for states. Growing one keeps its old and its new buffers for a moment."""
-        device = self.model.device
-        return free_memory(device) * (0.8 if device.type == "cuda" else 0.5) / 2
-
-    def _logit_rows(self) -> int:
-        """How many rows may be drawn at once: a draw holds several copies of their logits, 32 bytes a word."""
-        if self.model.device.type != "cuda":
-            return self._rows
-        free = free_memory(self.model.device) * 0.15
-        return max(1, int(free / (32 * self.model.config.get_text_config().vocab_size)))
-
-    def _prompt_cells(self) -> int:
-        """How many prompt tokens may be prefilled at once: the widest activations stay near 1 GiB (8 on a GPU)."""
-        text = self.model.config.get_text_config(decoder=True)
+        Growing a state keeps its old and its new buffers for a moment. A draw on a GPU holds several copies of its
+        rows' logits, 32 bytes a word. The widest activations of prompts stay near 1 GiB (8 on a GPU).
+        """
+        on_gpu, text = self.model.device.type == "cuda", self.model.config.get_text_config(decoder=True)
+        free = free_memory(self.model.device)
+        states = free * (0.8 if on_gpu else 0.5) / 2
+        drawn = max(1, int(free * 0.15 / (32 * text.vocab_size))) if on_gpu else self._rows
+        rows = min(self._rows, drawn, max(1, int(states / max(1.0, self._decoding.bytes_a_row))))
+        cells = max(1, int(states / max(1.0, self._decoding.bytes_a_token)))
         width = getattr(text, "intermediate_size", None) or 4 * text.hidden_size
         width = width if isinstance(width, int) else max(width)  # one a layer
-        bound = 8 << 30 if self.model.device.type == "cuda" else 1 << 30
-        return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
+        bound = 8 << 30 if on_gpu else 1 << 30
+        return rows, cells, max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
 
 def _is_memory(error: RuntimeError) -> bool:
@@ -311,8 +293,8 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     device = _device(settings.device)
     kind = _dtype(settings.dtype, device)
     leave_cudnn_attention()
-    try:
-        with without_bars():
+    with loading(name):
+        try:
             if AutoConfig.from_pretrained(source, local_files_only=cached).is_encoder_decoder:
                 raise refusal(name, "an encoder reads the prompt and another model writes, so it is no causal model")
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
@@ -323,17 +305,13 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             if form is not None:
                 setattr(model.config, DIALECT_KEY, form)  # checked with the address, or by the policy
             # as an adapter that is trained on it names its base
-            model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
+            folder = str(Path(source).resolve()) if Path(source).is_dir() else source
+            model.name_or_path = address.plain if address.kind == "embedded" else folder
             for adapter in adapters:
                 model = load_adapter(model, adapter)
             model = torch.nn.Module.to(model, device)
-    except BadAddress:
-        raise
-    except torch.OutOfMemoryError as error:
-        raise PolicyUnavailable(f"policy {name!r} does not fit on {device}: {error}") from None
-    except Exception as error:  # a foreign checkpoint can make the library raise anything
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+        except torch.OutOfMemoryError as error:
+            raise PolicyUnavailable(f"policy {name!r} does not fit on {device}: {error}") from None
     prints = [fingerprint(source, model.config), *(fingerprint(folder) for folder in adapters)]
     return TransformersPolicy(
         model,
@@ -347,11 +325,6 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     )
 
 
-def _absolute(source: str) -> str:
-    """A directory's path from the root; a hub id as it is."""
-    return str(Path(source).resolve()) if Path(source).is_dir() else source
-
-
 def _device(name: str | None) -> torch.device:
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -360,10 +333,6 @@ def _device(name: str | None) -> torch.device:
         raise BadAddress(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
 
 
-def _dtype(name: str | None, device: torch.device) -> torch.dtype:
-    if name is None:
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if name not in known:
-        raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
-    return known[name]
+def _dtype(name: Dtype | None, device: torch.device) -> torch.dtype:
+    kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    return kinds[name or ("bfloat16" if device.type == "cuda" else "float32")]

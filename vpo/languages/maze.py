@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from os.path import commonprefix
 from pathlib import Path
 
 from problems.contract import Problem
@@ -84,19 +85,14 @@ def _route(maze: Maze, moves: str, shown: Shown | None) -> list[str]:
     written = encode_walk(walk, moves, maze.size)
     if shown is None:
         return written
-    begin = _alike(shown.moves, moves)
-    end = _alike(shown.moves[begin:][::-1], moves[begin:][::-1])
+    begin = len(commonprefix((shown.moves, moves)))
+    end = len(commonprefix((shown.moves[begin:][::-1], moves[begin:][::-1])))
     # a copy continues from the first visit of a cell
     while end and shown.cells.index(shown.cells[len(shown.moves) - end]) != len(shown.moves) - end:
         end -= 1
     name = grid_of(maze.size).names[shown.cells[begin]]
     copied = [f"{COPY}{begin}", name] if begin else []
     return [written[0], *copied, *written[begin + 1 : len(written) - end], *([REST] if end else [])]
-
-
-def _alike(route: str, other: str) -> int:
-    """How many moves two lists begin with alike."""
-    return next((i for i, (a, b) in enumerate(zip(route, other, strict=False)) if a != b), min(len(route), len(other)))
 
 
 COMPACT = MazeDialect(DIALECT, checkpoints={name: CHECKPOINTS / name for name in ("base", "grpo", "vpo")})

@@ -55,7 +55,7 @@ from problems.maze.board import (
     simulate,
 )
 from problems.maze.generator import LARGE_SIZE
-from vpo.languages.contract import LONGEST_CHAIN, PARENT, SPECIAL, STOP
+from vpo.languages.contract import LONGEST_CHAIN, PARENT, SPECIAL
 
 DIALECT, EDIT_DIALECT = "maze-compact", "maze-edit"
 BOARD_SIZES: Mapping[str, tuple[int, ...]] = {DIALECT: (SIZE,), EDIT_DIALECT: (SIZE, LARGE_SIZE)}
@@ -134,12 +134,6 @@ def vocabulary(dialect: str = DIALECT) -> tuple[str, ...]:
     return tuple(words)
 
 
-def cell_of(token: str, size: int = SIZE) -> int | None:
-    """The cell of a board of `size` that a token names, None if it names none."""
-    name = token[1:] if token[:1] in (*_ON_CELLS[1:], *_ON_LARGE, *_ON_CORNERS) else token
-    return grid_of(size).numbers.get(name)
-
-
 def size_of(prompt: str) -> int:
     """The size of the board in a prompt, from its words for S and E; SIZE if it shows none."""
     corners = [word[1:] for word in prompt.split()[:2] if word[:1] in (START, END)]
@@ -214,46 +208,6 @@ def encode_rewards(maze: Maze, rewards: Sequence[float]) -> list[str]:
         REACHED,
         *(f"{COUNTS[t]}{min(max(round(n), 0), MOST_ITEMS)}" for t, n in zip((*groups, LAVA), counts, strict=True)),
     ]
-
-
-def encode_chain(paths: Sequence[Sequence[int]], size: int = SIZE) -> list[str]:
-    """The tokens of a chain of routes on a board of `size`, each given as its cells, the start first; STOP at the
-    end."""
-    names, words = grid_of(size).names, []
-    for path in paths:
-        words.append(">" + names[path[0]])
-        words.extend(names[cell] for cell in path[1:])
-    return [*words, STOP]
-
-
-@dataclass(frozen=True)
-class Edit:
-    """A change of a route: its cells up to place `start`, `middle`, and its cells from place `end` on.
-
-    middle: new cells, with the one at `start` first and the one at `end` last
-    end: the first visit of its cell; None if `middle` continues to E
-    """
-
-    start: int
-    middle: Sequence[int]
-    end: int | None
-
-    def applied(self, parent: Sequence[int]) -> list[int]:
-        """The cells of the new route."""
-        rest = [] if self.end is None else parent[self.end + 1 :]
-        return [*parent[: self.start], *self.middle, *rest]
-
-
-def encode_edit(parent: Sequence[int], edit: Edit, size: int = SIZE) -> list[str]:
-    """The tokens of a route that keeps parts of `parent`, given as its cells on a board of `size`."""
-    names = grid_of(size).names
-    words = [">" + names[parent[0]]]
-    if edit.start:
-        words += [f"{COPY}{edit.start}", names[parent[edit.start]]]
-    words += [names[cell] for cell in edit.middle[1:]]
-    if edit.end is not None:
-        words.append(REST)
-    return words
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -34,9 +34,9 @@ KINDS = {
     "embedded": ("vpo.hf.policy:load_transformers", "vpo.policies.checkpoint:check_checkpoint"),
     TRANSFORMERS: ("vpo.hf.policy:load_transformers", "vpo.policies.checkpoint:check_checkpoint"),
     "vllm": ("vpo.servers.vllm:load_vllm", "vpo.servers.vllm:check_vllm"),
-    "openai": ("vpo.servers.policy:load_openai", "vpo.servers.address:check_openai"),
+    "openai": ("vpo.servers.policy:load_openai", "vpo.servers.address:endpoint"),
     "scripted": ("vpo.policies.scripted:load_scripted", "vpo.policies.scripted:load_scripted"),
-    "command": ("vpo.policies.command:load_command", "vpo.policies.command:load_command"),
+    "command": ("vpo.policies.command:CommandPolicy", "vpo.policies.command:CommandPolicy"),
 }
 """Of each kind the loader (vpo.policies.registry.Loader), and what tells before the loader's libraries are loaded that
 an address names nothing."""
@@ -45,6 +45,7 @@ FORMS = (
     "scripted:mutate"
 )
 
+Dtype = Literal["float32", "bfloat16", "float16"]
 _Options = TypeVar("_Options", bound=BaseModel)
 
 
@@ -52,7 +53,7 @@ class PolicySettings(BaseModel):
     """How a policy is loaded and asked. Each may follow any address as an option, which goes before what a run says.
 
     device: "cuda", "cpu"; None takes a GPU if one is available
-    dtype: "float32", "bfloat16", "float16"; None is bfloat16 on a GPU and float32 on a CPU. In bfloat16 rounding
+    dtype: of the weights; None is bfloat16 on a GPU and float32 on a CPU. In bfloat16 rounding
         depends on the shape of the batch, so what shares a rollout's batch can change it; in float32 it does not
     batch: prompts per call; None chooses by the model's size
     threads: CPU threads of the model's arithmetic; None takes one for a small model, else as many as are quickest
@@ -64,7 +65,7 @@ class PolicySettings(BaseModel):
     top_p: float = Field(1.0, gt=0.0, le=1.0, description="keep the likeliest tokens up to this mass")
     max_tokens: int | None = Field(None, ge=1, description="limit of one rollout; by default the policy chooses")
     device: str | None = None
-    dtype: str | None = None
+    dtype: Dtype | None = None
     batch: int | None = Field(None, ge=1)
     threads: int | None = Field(None, ge=1)
     fresh: float | None = Field(

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -20,6 +20,7 @@ from problems.contract import BadAddress
 from problems.rows import HUB_SECONDS
 from vpo.languages.contract import shipped
 from vpo.policies.address import FORMS, OwnOptions, PolicyAddress, newest_checkpoint, parse_address
+from vpo.policies.contract import PolicyUnavailable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -103,10 +104,6 @@ def _checkpoints_beside(name: str) -> list[str]:
     return [path for path in files_beside(name) if (user_path(path) / "config.json").is_file()]
 
 
-def write_trained(folder: Path, trained: Mapping[str, Any]) -> None:
-    (folder / TRAINED).write_text(json.dumps(dict(trained), indent=1) + "\n", encoding="utf-8")
-
-
 def trained_answers(address: PolicyAddress) -> int | None:
     """m, the answers a rollout of this policy was trained to give; None if that is not recorded.
 
@@ -151,6 +148,20 @@ def without_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Within it the library reads the checkpoint of the policy `name`. A foreign one can make it raise anything: that
+    is a BadAddress, one line."""
+    with without_bars():
+        try:
+            yield
+        except (BadAddress, PolicyUnavailable):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
 
 
 NEEDS_PEFT = "a LoRA adapter needs peft: pip install 'evo-search[lora]'"

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -27,7 +26,6 @@ import shlex
 import shutil
 import signal
 import stat
-import struct
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,7 +39,7 @@ from problems.contract import BadAddress
 from problems.redaction import redact_beginning
 from problems.types import Prompt, Rollout, Usage
 from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyUnavailable, gather_or_cancel
+from vpo.policies.contract import Policy, PolicyUnavailable, gather_or_cancel, rollout_bits
 from vpo.policies.prompt_formats import WORK_FOLDER
 
 MOST_BYTES = 1 << 20
@@ -65,12 +63,12 @@ class CommandPolicy(Policy):
     prompt_format = WORK_FOLDER
     batch = 0
 
-    def __init__(self, address: PolicyAddress, temperature: float = 1.0, max_tokens: int | None = None) -> None:
-        """Raises BadAddress if the program does not exist."""
+    def __init__(self, address: PolicyAddress, settings: PolicySettings) -> None:
+        """Raises BadAddress, one line, if it names no program that exists, or has an unknown option."""
         self.version = address.plain
         self.options = address.own_options(CommandOptions)
         self.words = find_command(address)
-        self.temperature, self.max_tokens = temperature, max_tokens
+        self.temperature, self.max_tokens = settings.temperature, settings.max_tokens
         self._slots = asyncio.Semaphore(self.options.concurrency)
         self._closed = False
 
@@ -90,7 +88,7 @@ class CommandPolicy(Policy):
         self._closed = True
 
     async def _rollout(self, prompt: Prompt, place: int, seed: int) -> Rollout:
-        number = rollout_seed(seed, prompt.stream, place)
+        number = rollout_bits(seed, prompt.stream, place, size=8) % (1 << 31)
         async with self._slots:
             folder = Path(temp_dirs.make("command"))
             try:
@@ -106,23 +104,22 @@ class CommandPolicy(Policy):
 
     async def _run(self, folder: Path, request: Mapping[str, Any], seed: int) -> tuple[str, str]:
         """(its output, why it failed)."""
-        text = json.dumps(request, ensure_ascii=False, indent=1)
-        (folder / "request.json").write_text(text, encoding="utf-8", errors="replace")
+        _write(folder, "request.json", json.dumps(request, ensure_ascii=False, indent=1))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self.words,
-                cwd=folder,
-                env={**os.environ, "EVO_SEED": str(seed)},
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            with (folder / "request.json").open("rb") as given:
+                process = await asyncio.create_subprocess_exec(
+                    *self.words,
+                    cwd=folder,
+                    env={**os.environ, "EVO_SEED": str(seed)},
+                    stdin=given,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                )
         except OSError as error:
             raise PolicyUnavailable(f"{self.version} cannot be started: {error}") from None
         try:
-            given = text.encode("utf-8", errors="replace")
-            out, err = await asyncio.wait_for(_communicate(process, given), self.options.timeout)
+            out, err = await asyncio.wait_for(_read_pipes(process), self.options.timeout)
         except TimeoutError:
             return "", f"{self.version} took longer than {self.options.timeout:g} s; raise ?timeout="
         finally:
@@ -137,16 +134,10 @@ class CommandPolicy(Policy):
         return out.decode("utf-8", errors="replace"), ""
 
 
-async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes | None, bytes]:
+async def _read_pipes(process: asyncio.subprocess.Process) -> tuple[bytes | None, bytes]:
     """The first MOST_BYTES of its output, None if it printed too much, and the end of its errors. More is read and
     dropped, so that a command that prints all the time holds little memory and does not wait."""
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-
-    async def send(pipe: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a command need not read it
-            pipe.write(given)
-            await pipe.drain()
-        pipe.close()
+    assert process.stdout is not None and process.stderr is not None
 
     async def read_errors(pipe: asyncio.StreamReader) -> bytes:
         end = b""
@@ -165,15 +156,9 @@ async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> tup
                 return None
         return bytes(kept)
 
-    _, out, err = await asyncio.gather(send(process.stdin), read_output(process.stdout), read_errors(process.stderr))
+    out, err = await asyncio.gather(read_output(process.stdout), read_errors(process.stderr))
     await process.wait()
     return out, err
-
-
-def rollout_seed(seed: int, stream: int, place: int) -> int:
-    """The number of one rollout, below 2^31."""
-    packed = struct.pack("<qqq", seed & (1 << 63) - 1, stream & (1 << 63) - 1, place)
-    return int.from_bytes(hashlib.blake2b(packed, digest_size=8).digest(), "little") % (1 << 31)
 
 
 def find_command(address: PolicyAddress) -> list[str]:
@@ -191,11 +176,6 @@ def find_command(address: PolicyAddress) -> list[str]:
         str(Path(word).resolve()) if not word.startswith("-") and Path(word).exists() else word for word in words[1:]
     ]
     return [str(Path(program).absolute()), *rest]
-
-
-def load_command(address: PolicyAddress, settings: PolicySettings) -> CommandPolicy:
-    """The policy of a command. Raises BadAddress, one line, if it names no command or has an unknown option."""
-    return CommandPolicy(address, settings.temperature, settings.max_tokens)
 
 
 def write_folder(folder: Path, request: Mapping[str, Any], prompt: Prompt) -> dict[str, str]:

@@ -13,6 +13,8 @@ party can run on its own):
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import struct
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +163,13 @@ class LocalPolicy(TrainablePolicy, Protocol):
         self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int, watch: CallWatch | None = None
     ) -> list[list[Rollout]]:
         """As Policy.sample. watch: hears of tokens, and of each prompt as soon as it is answered"""
+
+
+def rollout_bits(seed: int, *place: int, size: int = 64) -> int:
+    """`size` random bytes of a place (a prompt's stream, a rollout) as a number: a hash costs a tenth of a numpy
+    generator."""
+    packed = struct.pack(f"<{1 + len(place)}q", *(number & (1 << 63) - 1 for number in (seed, *place)))
+    return int.from_bytes(hashlib.blake2b(packed, digest_size=size).digest(), "little")
 
 
 async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:

@@ -16,14 +16,14 @@ from problems.contract import BadAddress
 from problems.types import Prompt
 from vpo.languages.contract import DIALECT_KEY, open_dialect
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
-from vpo.policies.prompt_formats import CHAT, default_max_tokens, is_known, is_token_format
+from vpo.policies.prompt_formats import CHAT, is_known, is_token_format
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
     from vpo.languages.contract import StartGrammar
 
-_LEAST_ROOM = 64
+LEAST_ANSWER = 64
 """A prompt that leaves fewer tokens than this (or than the limit) is too long."""
 _END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>", "<|endoftext|>", "</s>")
 
@@ -91,17 +91,12 @@ def _apply_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str,
 def remaining_tokens(prompt: int, limit: int, context: int) -> int:
     """Most tokens of a rollout after a prompt of this length, up to `limit`. Raises PromptTooLong if few are left."""
     left = context - prompt
-    if left < min(limit, _LEAST_ROOM):
+    if left < min(limit, LEAST_ANSWER):
         raise PromptTooLong(
             f"the prompt takes {prompt} tokens of a context of {context}, which leaves no room for an "
             "answer: show fewer or shorter inspirations, or use a model with a longer context"
         )
     return min(limit, left)
-
-
-def default_limit(answers: int, prompt_format: str) -> int:
-    """The limit of a rollout of this number of answers, unless the user sets one."""
-    return default_max_tokens("python", answers, prompt_format)
 
 
 def end_tokens(generation_config: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """Policies without a model: deterministic, within milliseconds.
 
     scripted:mutate        changes the answer it is shown: text, numbers, a Python program (vpo.policies.mutation)
-    scripted:classic       re-routes mazes (vpo.languages.maze_lessons)
+    scripted:classic       re-routes mazes (vpo.policies.reroute)
     scripted:random-route  routes that look at nothing
     scripted:tuned         the seed with other numbers, which CMA-ES proposes (evo.prompts.registry)
     scripted:fixed=FILE    answers from a file
@@ -37,9 +37,10 @@ from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt, Rollout
 from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, rollout_bits
 from vpo.policies.mutation import edit_block, mutate_answer
 from vpo.policies.prompt_formats import CHAT, TUNED
+from vpo.policies.reroute import classic
 
 GENERATOR_ENTRY_POINTS = "evo.generators"
 _LOG_UNIFORM = -math.log(256.0)
@@ -82,7 +83,7 @@ class ScriptedPolicy(Policy):
         prompt_ids, form = _bytes_of(prompt.system + prompt.user), find_asked_format(prompt)
         group = []
         for rollout in range(rollouts):
-            bits = rollout if self.prompt_format == TUNED else _bits(seed, prompt.stream, rollout)
+            bits = rollout if self.prompt_format == TUNED else rollout_bits(seed, prompt.stream, rollout)
             if isinstance(self._generator, TokenGenerator):
                 text = self._generator.write(prompt, answers, bits)
             else:
@@ -178,12 +179,6 @@ def _read_answers(file: Path) -> list[str]:
     return answers
 
 
-def _bits(seed: int, stream: int, rollout: int) -> int:
-    """512 random bits of this place; a hash costs a tenth of a numpy generator."""
-    place = struct.pack("<qqq", seed & (1 << 63) - 1, stream & (1 << 63) - 1, rollout)
-    return int.from_bytes(hashlib.blake2b(place).digest(), "little")
-
-
 def _bytes_of(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8).astype(np.int32)
 
@@ -228,7 +223,7 @@ def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
 
 
 GENERATORS: dict[str, Generator | TokenGenerator] = {
-    **{"mutate": mutate, "random-route": random_route, "echo": echo},
+    **{"mutate": mutate, "classic": classic, "random-route": random_route, "echo": echo},
     "tuned": TokenGenerator(TUNED, lambda prompt, answers, rollout: prompt.user.splitlines()[rollout]),
 }
 

@@ -151,8 +151,8 @@ def split_model(address: PolicyAddress) -> tuple[str, str]:
     return model, url
 
 
-def endpoint(address: PolicyAddress) -> Endpoint:
-    """What `openai:MODEL@URL` names. Raises BadAddress, one line, which never holds a key."""
+def endpoint(address: PolicyAddress, settings: object = None) -> Endpoint:
+    """What `openai:MODEL@URL` names, without asking anyone. Raises BadAddress, one line, which never holds a key."""
     (model, url), options, server = split_model(address), address.own_options(ServerOptions), ""
     if not url and not (server := os.environ.get("OPENAI_BASE_URL", "")) and "@" in model:  # OpenAI's have none
         name, _, host = model.rpartition("@")
@@ -184,11 +184,6 @@ def _expand(header: str, text: str, secrets: list[str]) -> str:
         return secret
 
     return re.sub(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", value, text)
-
-
-def check_openai(address: PolicyAddress, settings: object = None) -> None:
-    """What an address of a server says of itself; no one is asked. Raises BadAddress, one line."""
-    endpoint(address)
 
 
 def base_url(url: str) -> str:

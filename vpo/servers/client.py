@@ -14,8 +14,7 @@ import time
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from email.utils import mktime_tz, parsedate_tz
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,7 @@ from problems.contract import BadAddress
 from problems.redaction import redact_beginning
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
-from vpo.policies.encoding import decode_rollout, remaining_tokens, tokenize_prompt
+from vpo.policies.encoding import LEAST_ANSWER, decode_rollout, remaining_tokens, tokenize_prompt
 from vpo.servers.address import HOSTED, Endpoint
 from vpo.servers.replies import FailedReply, Reply, TokenCount, Unreadable, read_reply, top_logprobs_in
 
@@ -37,22 +36,18 @@ NO_KEY = "none"
 POST_SECONDS = 300.0
 LONG_PAUSE, LONGEST_PAUSE = 10.0, 120.0
 """Seconds of a pause that a server asks for which are worth a warning, and those that the client waits at most."""
-_CHANGES = 12
-"""Refused parameters in one request after which it is given up."""
+_CHANGES = 16
+"""Refusals of one request, each answered by a change of it, after which it is given up."""
 _NEEDED = {"model", "messages", "prompt", "stop_token_ids", "ignore_eos", "return_token_ids"}
 _NOT_PARAMETERS = (401, 402, 403, 404, 408, 409, 429)
 _RETRIED = (408, 409, 429)
 
-_CONTEXT = re.compile(r"(?:context (?:length|window|size)|n_ctx)\D{0,40}?(\d[\d,]*)", re.IGNORECASE)
-_PROMPT = re.compile(
-    r"(\d[\d,]*) (?:input tokens|in the messages|tokens in the (?:messages|prompt))|n_prompt_tokens\D{1,5}(\d+)",
-    re.IGNORECASE,
-)
 _OVERFLOW = re.compile(
     r"context[_ ](?:length|window|size)|prompt is too long|(?:input|prompt)\D{0,30} (?:exceeds|longer than)|n_ctx",
     re.IGNORECASE,
 )
 _MOST = re.compile(r"at most (\d[\d,]*) (?:completion|output)", re.IGNORECASE)
+"""In the refusal of a limit that no prompt may have."""
 _FILTERED = re.compile(r"content[_ ](?:filter|policy|management)|responsibleaipolicy", re.IGNORECASE)
 _SYSTEM = re.compile(r"\bsystem\b|\broles?\b|developer[_ ](?:role|message|prompt|instruction)", re.IGNORECASE)
 """In the refusal of a request that has a system message: templates and servers say it in many ways."""
@@ -160,9 +155,8 @@ class Server:
                     raise as_unavailable(error, self.endpoint) from None
                 if _FILTERED.search(words(error)):
                     return Reply(refused=True)
-                too_long = read_overflow(error)
-                if too_long is not None:
-                    limit = self._shorten(too_long, limit, body[self._limit_name])
+                if is_overflow(error):
+                    limit = self._shorten(error, request.limit, body[self._limit_name])
                 elif not self._change(error, body):
                     raise as_unavailable(error, self.endpoint) from None
             except openai.APIError as error:
@@ -247,19 +241,18 @@ class Server:
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [warn_of_pause]}),
         )
 
-    def _shorten(self, too_long: Overflow, limit: int, asked: int) -> int:
-        """A limit that fits, if one does. Raises PromptTooLong."""
-        if too_long.most is not None and too_long.most < asked:
-            self._most = too_long.most
+    def _shorten(self, error: openai.APIStatusError, limit: int, asked: int) -> int:
+        """The limit of the next request, half of the one refused, or what the model writes at most. Raises
+        PromptTooLong. limit: of the user"""
+        most = _MOST.search(words(error))
+        if most is not None and int(most[1].replace(",", "")) < asked:
+            self._most = int(most[1].replace(",", ""))
             return limit
-        context, prompt = too_long.context or self.can.context, too_long.prompt
-        room = remaining_tokens(prompt, limit, context) if context and prompt else asked
-        if room >= asked:  # refused all the same
-            raise PromptTooLong(
-                f"{self.endpoint.model} refuses a prompt as too long for its context"
-                f"{f' of {context} tokens' if context else ''}: show fewer or shorter inspirations"
-            )
-        return room
+        least = min(limit, LEAST_ANSWER)
+        if asked <= least:
+            text = "refuses a prompt as too long for its context: show fewer or shorter inspirations"
+            raise PromptTooLong(f"{self.endpoint.model} {text}")
+        return max(asked // 2, least)
 
     def _change(self, error: openai.APIStatusError, body: dict[str, Any]) -> bool:
         """Whether the next request will be another one, without what this refusal was about."""
@@ -284,7 +277,7 @@ class Server:
         """Whether this body was refused, perhaps as a fault of the template, for its system message: the next one holds
         it in the user's. Other requests in flight may be refused for the same after that."""
         first, *rest = body.get("messages") or [{}]
-        other = _FILTERED.search(words(error)) or read_overflow(error) is not None
+        other = _FILTERED.search(words(error)) or is_overflow(error)
         refused = error.status_code in (400, 422, 500) and _SYSTEM.search(words(error)) and not other
         if not rest or first.get("role") != "system" or not refused or refused_parameter(error, body.keys() - _NEEDED):
             return False
@@ -327,24 +320,9 @@ class TokenText:
 # -- what the servers' refusals mean: the protocol has no agreed codes for most of them, so words have to be read ------
 
 
-class Overflow(NamedTuple):
-    """A prompt, or a prompt with its answer, that does not fit; the lengths as far as the server tells them.
-
-    most: completion tokens that the model gives at most
-    """
-
-    context: int | None
-    prompt: int | None
-    most: int | None
-
-
-def read_overflow(error: openai.APIStatusError) -> Overflow | None:
-    """Where a request was refused for its length."""
-    text = words(error)
-    if not (_MOST.search(text) or _OVERFLOW.search(text)):
-        return None
-    found = (pattern.search(text) for pattern in (_CONTEXT, _PROMPT, _MOST))
-    return Overflow(*(match and int(next(filter(None, match.groups())).replace(",", "")) for match in found))
+def is_overflow(error: openai.APIStatusError) -> bool:
+    """Whether a request was refused for its length, or for that of the answer asked for."""
+    return any(pattern.search(words(error)) for pattern in (_MOST, _OVERFLOW))
 
 
 def words(error: openai.APIStatusError) -> str:
@@ -378,12 +356,9 @@ def retry_after(response: Any) -> float:
     """Seconds that a server asks to wait; 0 if it names none."""
     headers = response.headers
     try:
-        if "retry-after-ms" in headers:
-            return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        return max(0.0, float(headers.get("retry-after", 0)))
-    except ValueError:
-        date = parsedate_tz(headers.get("retry-after", ""))
-        return 0.0 if date is None else max(0.0, mktime_tz(date) - time.time())
+        return max(0.0, float(headers.get("retry-after-ms", 0)) / 1000 or float(headers.get("retry-after", 0)))
+    except ValueError:  # a date, which the client reads
+        return 0.0
 
 
 def read_json(text: str) -> Any:

@@ -10,8 +10,6 @@ and training from traces can use them. The weights are not here; vpo.servers.vll
 
 from __future__ import annotations
 
-import hashlib
-import struct
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,8 +19,8 @@ import numpy as np
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.policies.address import PolicyAddress, PolicySettings
-from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, gather_or_cancel
-from vpo.policies.encoding import default_limit
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, gather_or_cancel, rollout_bits
+from vpo.policies.prompt_formats import default_max_tokens
 from vpo.servers.address import Endpoint, endpoint
 from vpo.servers.client import Capabilities, GroupRequest, Server, ServerUnavailable, TokenText, probe_server
 from vpo.servers.replies import NO_IDS, NO_LOGPROBS, Reply, ReplyChoice, TokenCount
@@ -33,7 +31,7 @@ reasoning counts too."""
 _WARM, _LONG = 0.5, 16
 """Temperature and length from which equal rollouts are no accident."""
 _SEEDS = (1 << 31) - (1 << 16)
-"""Seeds lie below it, so that those of a group's rollouts stay positive in 32 bits."""
+"""The seed of a group's first rollout lies below it; the others count up from it and stay positive in 32 bits."""
 _EMPTY = ReplyChoice("", "stop", NO_IDS, NO_LOGPROBS, 0)
 
 
@@ -79,7 +77,7 @@ class ServedPolicy(Policy):
             raise PolicyUnavailable(f"{self.version} is closed")
         if self._text is None and not self._limited and self.server.reasons:
             self.max_tokens = max(self.max_tokens or 0, self._room(True))
-        limit = self.max_tokens or default_limit(answers, self.prompt_format)
+        limit = self.max_tokens or default_max_tokens("python", answers, self.prompt_format)
         return await gather_or_cancel([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
 
     async def close(self) -> None:
@@ -95,7 +93,7 @@ class ServedPolicy(Policy):
         return room if self._can.context is None else min(room, self._can.context // 2)
 
     async def _group(self, prompt: Prompt, rollouts: int, limit: int, seed: int) -> list[Rollout]:
-        first = first_seed(seed, prompt.stream)
+        first = rollout_bits(seed, prompt.stream, size=8) % _SEEDS
         request = GroupRequest(prompt, rollouts, first, limit, self.temperature, self.top_p)
         sampling = _Sampling()
         whole = Reply()
@@ -193,12 +191,6 @@ class _Sampling:
 
     discarded: list[TokenCount] = field(default_factory=list)
     lasting: bool = False
-
-
-def first_seed(seed: int, stream: int) -> int:
-    """The seed of a group's first rollout; the others count up from it."""
-    packed = struct.pack("<qq", seed & (1 << 63) - 1, stream & (1 << 63) - 1)
-    return int.from_bytes(hashlib.blake2b(packed, digest_size=8).digest(), "little") % _SEEDS
 
 
 def load_openai(address: PolicyAddress, settings: PolicySettings) -> ServedPolicy:

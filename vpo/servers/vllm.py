@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ from problems.address import user_path
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress, PolicySettings, parse_address
-from vpo.policies.checkpoint import find_base, fingerprint, only_cached, without_bars
+from vpo.policies.checkpoint import find_base, fingerprint, loading, only_cached, without_bars
 from vpo.policies.contract import LocalPolicy, PolicyUnavailable, ResultT, TrainablePolicy
 from vpo.policies.encoding import (
     check_prompt_format,
@@ -50,6 +50,7 @@ from vpo.policies.encoding import (
     named_prompt_format,
     own_temperature,
 )
+from vpo.servers import supervise
 from vpo.servers.address import Endpoint, VllmOptions, make_endpoint, split_model
 from vpo.servers.client import (
     TOKENS_PATH,
@@ -66,35 +67,14 @@ from vpo.servers.policy import ServedPolicy
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_DTYPES = ("float32", "bfloat16", "float16")
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM has kernels for; an adapter is padded to the next one."""
 _CONTEXT = 32_768
-START_SECONDS, CLOSE_SECONDS = 1800.0, 20.0
+_START_SECONDS = 1800.0
 SERVED = "model"
 """What the model of a child is called."""
 _FOR_CPU = {"enforce-eager": True, "no-enable-chunked-prefill": True, "max-num-batched-tokens": _CONTEXT}
 """vLLM 0.32 on a CPU dies of a seeded request whose prompt is split over two steps."""
-_SUPERVISE = f"""
-import os, signal, subprocess, sys, threading
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
-def end(*_):
-    os.killpg(child.pid, signal.SIGTERM)
-    timer = threading.Timer({CLOSE_SECONDS}, os.killpg, (child.pid, signal.SIGKILL))
-    timer.daemon = True
-    timer.start()
-def watch():
-    sys.stdin.buffer.read()
-    end()
-signal.signal(signal.SIGTERM, end)
-threading.Thread(target=watch, daemon=True).start()
-os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-os.killpg(child.pid, signal.SIGKILL)
-code = child.wait()
-os._exit(code if code >= 0 else 128 - code)
-"""
-"""Runs a program in a new process group, and ends the group when the pipe to its own standard input closes: also
-where the owner was killed."""
 
 
 class VllmServer:
@@ -122,7 +102,7 @@ class VllmServer:
         command += ["--host", "127.0.0.1", "--port", self._root.rpartition(":")[2]]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _SUPERVISE, *command],
+                [sys.executable, "-I", supervise.__file__, *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -146,7 +126,7 @@ class VllmServer:
 
     def wait(self) -> None:
         """Until it can answer. Raises PolicyUnavailable where it ends instead; whatever is raised, it is closed."""
-        until = time.monotonic() + START_SECONDS
+        until = time.monotonic() + _START_SECONDS
         try:
             while not (gone := self.gone()) and time.monotonic() < until:
                 try:
@@ -154,7 +134,7 @@ class VllmServer:
                         return
                 except OSError:
                     time.sleep(0.2)
-            raise PolicyUnavailable(gone or f"vllm serve is not ready after {START_SECONDS:g} s")
+            raise PolicyUnavailable(gone or f"vllm serve is not ready after {_START_SECONDS:g} s")
         except BaseException:
             self.close()
             raise
@@ -164,9 +144,9 @@ class VllmServer:
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(signal.SIGTERM)  # a process forked here may hold the pipe open
             try:
-                self._process.wait(CLOSE_SECONDS + 10.0)
+                self._process.wait(supervise.CLOSE_SECONDS + 10.0)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -410,8 +390,6 @@ def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
     """What can be told before the server begins. Raises BadAddress if there is no such model."""
     _, url = split_model(address)
     options, (model, _) = address.own_options(VllmOptions), find_model(address)
-    if settings.dtype is not None and settings.dtype not in _DTYPES:
-        raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
     if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
         raise BadAddress(f"device {settings.device!r} cannot be used: vLLM policies run on cpu, cuda or cuda:N")
     if url and options.lora_rank:
@@ -463,7 +441,7 @@ def read_model_config(model: str) -> Any:
     """The config of a model. Raises BadAddress."""
     from transformers import AutoConfig
 
-    with without_bars(), refuse_foreign(model):
+    with loading(model):
         return AutoConfig.from_pretrained(model)
 
 
@@ -475,7 +453,7 @@ def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, fl
     from transformers import AutoTokenizer, GenerationConfig
 
     config = read_model_config(model)
-    with without_bars(), refuse_foreign(name):
+    with loading(name):
         tokenizer = AutoTokenizer.from_pretrained(model)
         try:
             generation = GenerationConfig.from_pretrained(model)
@@ -488,13 +466,3 @@ def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, fl
     most = min(context_of(config), context or _CONTEXT) - 1
     text = TokenText(tokenizer, prompt_format, end_tokens(generation, tokenizer), most)
     return text, own_temperature(generation)
-
-
-@contextlib.contextmanager
-def refuse_foreign(name: str) -> Iterator[None]:
-    """A foreign checkpoint can make the library raise anything: BadAddress."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error

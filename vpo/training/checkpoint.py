@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from problems.contract import BadAddress
-from vpo.policies.checkpoint import load_adapter, without_bars, write_trained
+from vpo.policies.checkpoint import TRAINED, load_adapter, without_bars
 from vpo.policies.encoding import named_prompt_format
 from vpo.training import TrainingStopped
 from vpo.training.config import TrainConfig
@@ -34,7 +34,7 @@ _PROBE_TOKENS = 32
 _TOLERANCE, ROUNDED_TOLERANCE = 0.01, 0.3
 """Mean nats by which a saved policy may differ from the trained one: in float32, and where an adapter is merged into
 weights of 16 bits."""
-LEAST_ROOM = 1 << 16
+_FULL = 1 << 16
 """Bytes; with less left of a disk, it was full for what could not be written."""
 _ANY_VERSION = {"TokenizersBackend": "PreTrainedTokenizerFast"}
 """Names that one version of transformers gives a tokenizer's class, and those that all versions (and vLLM) know."""
@@ -145,14 +145,14 @@ def _describe(folder: Path, card: str, trained: Mapping[str, Any] | None) -> Non
         file.chmod(0o644)  # written for the owner alone
     (folder / "README.md").write_text(card, encoding="utf-8")
     if trained is not None:
-        write_trained(folder, trained)
+        (folder / TRAINED).write_text(json.dumps(dict(trained), indent=1) + "\n", encoding="utf-8")
 
 
 def _is_full(error: Exception, target: Path) -> bool:
     """Whether writing into a folder failed for want of room there."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return "os error 28" in str(error) or shutil.disk_usage(target).free < LEAST_ROOM
+    return "os error 28" in str(error) or shutil.disk_usage(target).free < _FULL
 
 
 def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:

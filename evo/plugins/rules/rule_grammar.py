@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -127,13 +126,3 @@ class RuleGrammar(AnswerGrammar):
         answers = answers - opens.long()
         node = torch.where(names, meant, -1)
         self._move_to(torch.stack([then, missing, words, left, answers, node, parent], dim=1))
-
-
-def write_untrained(folder: str | Path, seed: int, width: int = 64, layers: int = 2) -> None:
-    """Save a Llama of random weights that writes `rule-edit`. seed: of the weights"""
-    from vpo.languages.pretrain import build_model, build_tokenizer
-    from vpo.training.checkpoint import save_checkpoint
-
-    card = f"# An untrained policy for rules\n\nWidth {width}, {layers} layers, seed {seed}.\n"
-    model = build_model(width, layers, 4, seed, "rule-edit")
-    save_checkpoint(model, build_tokenizer("rule-edit"), folder, card)

@@ -13,7 +13,6 @@ from evo.plugins.rules.dialect import DIALECT
 from evo.plugins.rules.language import MOST_WORDS, QUALITY, encode_rule, read_prompt
 from evo.plugins.rules.problem import RuleProblem
 from evo.plugins.rules.rule import MOST_RULE_NODES, parse_rule, rank
-from evo.plugins.rules.rule_grammar import write_untrained
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import policy_at
@@ -98,13 +97,9 @@ def test_the_grammar_has_the_functions_and_the_size_of_rules(problem):
         assert len(rules) == 2 and all(parse_rule(rule, problem.names) for rule in rules)
 
 
-def test_an_untrained_policy_writes_rules(problem, tmp_path):
-    for name in ("one", "two"):
-        write_untrained(tmp_path / name, seed=1, width=16, layers=1)
-    assert (tmp_path / "one/model.safetensors").read_bytes() == (tmp_path / "two/model.safetensors").read_bytes()
-    policy = policy_at(str(tmp_path / "one"))
+def test_the_policy_of_the_package_writes_as_many_rules_as_it_is_asked_for(problem):
     prompt = DIALECT.prompt(problem, "p/w", 4)
-    (group,) = asyncio.run(policy.sample([Prompt(prompt)], rollouts=2, answers=4, seed=0))
+    (group,) = asyncio.run(policy_at("embedded:rules").sample([Prompt(prompt)], rollouts=2, answers=4, seed=0))
     assert all(len(DIALECT.read(rollout.text, prompt)) == 4 for rollout in group)
 
 

@@ -22,7 +22,7 @@ from problems.registry import resolve
 from problems.types import Prompt
 from vpo.languages.contract import checkpoint_path
 from vpo.policies.address import POLICY_ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
-from vpo.policies.checkpoint import TRAINED, trained_answers, write_trained
+from vpo.policies.checkpoint import TRAINED, trained_answers
 from vpo.policies.registry import policy_at
 from vpo.policies.scripted import ScriptedPolicy, echo
 
@@ -157,7 +157,7 @@ def test_a_checkpoint_says_how_many_answers_it_was_trained_to_give_and_a_hub_is_
     shipped = {name: trained_answers(parse_address(f"embedded:{name}")) for name in ("base", "grpo", "vpo")}
     assert shipped == {"base": None, "grpo": 1, "vpo": 3}
     assert trained_answers(parse_address(str(tmp_path))) is None
-    write_trained(tmp_path, {"method": "vpo", "answers": 5})
+    (tmp_path / TRAINED).write_text(json.dumps({"method": "vpo", "answers": 5}))
     for name in (f"{tmp_path}", f"vllm:{tmp_path}?temperature=0.5", f"vllm:{tmp_path}@http://host:8000"):
         assert trained_answers(parse_address(name)) == 5
     assert trained_answers(parse_address("vllm:embedded:vpo")) == 3

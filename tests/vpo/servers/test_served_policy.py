@@ -6,13 +6,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from email.utils import formatdate
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import openai
 import pytest
 import yaml
 from support.completion_server import (
@@ -33,7 +30,6 @@ from support.completion_server import (
 from problems.types import Prompt, Rollout, ScoredRollout, Unanswered, prompt_tokens
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import policy_at
-from vpo.servers.client import retry_after
 from vpo.servers.policy import ServedPolicy
 
 PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
@@ -492,24 +488,3 @@ def test_a_system_message_that_is_refused_goes_into_the_user_s_in_every_request_
     assert all(rollout.text and not rollout.fault for group in groups for rollout in group)
     folded = [{"role": "user", "content": "Be brief.\n\nWrite a line."}]
     assert [body["messages"] for body in server.requests].count(folded) == 4
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"retry-after": "70"}, 70.0),
-        ({"retry-after": "1", "retry-after-ms": "250"}, 0.25),
-        ({"retry-after": formatdate(1_000_090, usegmt=True)}, 90.0),
-        ({"retry-after": "soon"}, 0.0),
-        ({}, 0.0),
-    ],
-)
-def test_the_pause_that_a_server_asks_for(
-    headers: dict[str, str], seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "time", lambda: 1_000_000.0)
-    client = openai.AsyncOpenAI(api_key="none")
-    answer = SimpleNamespace(headers=headers)
-    assert retry_after(answer) == seconds
-    if seconds:
-        assert client._parse_retry_after_header(answer.headers) == seconds  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""PolicyTrainer on tiny models: what a step does to the weights, against hand-made loops."""
+"""PolicyTrainer on tiny models: what a step does to the weights, against hand-made loops; its precision and batches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from support.training_samples import (
     tiny_model,
     tokens,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from problems.types import ScoredGroup
+from vpo.policies.registry import policy_at
 from vpo.training import trainer as trainer_module
 from vpo.training.config import TrainConfig
-from vpo.training.examples import Estimation, group_advantages
-from vpo.training.trainer import PolicyTrainer, TrainingDiverged
+from vpo.training.examples import Estimation, Example, ExampleGroup, group_advantages
+from vpo.training.model import uses_bf16_autocast
+from vpo.training.trainer import PolicyTrainer, TrainingDiverged, micro_batches
 
 PLAIN = TrainConfig(kl=0.0, lr=1e-3, precision="fp32")
 
@@ -282,3 +285,81 @@ def test_a_micro_batch_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPat
     trainer._budget = 1024
     with pytest.raises(torch.OutOfMemoryError):
         trainer.step(groups)
+
+
+# -- precision
+
+
+@pytest.mark.parametrize(("tiles", "vectors", "fast"), [(1, 0, True), (0, 1, True), (0, 0, False)])
+def test_auto_follows_the_instructions(monkeypatch: pytest.MonkeyPatch, tiles: int, vectors: int, fast: bool) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: bool(tiles), raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: bool(vectors), raising=False)
+    assert uses_bf16_autocast("auto", "cpu") is fast
+    assert uses_bf16_autocast("auto", "cuda")
+    assert uses_bf16_autocast("bf16", "cpu")
+    assert not uses_bf16_autocast("fp32", "cpu")
+
+
+def test_a_torch_without_the_probes_is_not_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        monkeypatch.delattr(torch.cpu, name, raising=False)
+    assert not uses_bf16_autocast("auto", "cpu")
+
+
+def test_weights_are_cast_once_an_update() -> None:
+    """And not in each of its micro-batches, for the model and for its reference."""
+
+    class Casts(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            weight = function is torch.ops.aten._to_copy.default and isinstance(args[0], torch.nn.Parameter)
+            self.count += weight and args[0].ndim == 2
+            return function(*args, **(kwargs or {}))
+
+    model = tiny_model("Qwen2")
+    trainer = trainer_of(model, config_of(token_budget=40, precision="bf16", kl=1e-3))
+    groups = random_groups(model, count=3)
+    with Casts() as casts:
+        trainer.step(groups)
+    assert casts.count == 2 * sum(parameter.ndim == 2 for parameter in model.parameters())
+
+
+def test_no_policy_trains_or_samples_with_the_attention_of_cudnn(llama) -> None:
+    """Its gradients can be NaN, on a GPU alone."""
+    for begin in (lambda: PolicyTrainer(tiny_model("Qwen2"), None, TrainConfig()), lambda: policy_at(str(llama))):
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        begin()
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
+# -- how a batch is cut into micro-batches
+
+
+def group_of(prompt: int, *lengths: int) -> ExampleGroup:
+    rows = (Example(np.full(n, n, np.int32), np.zeros(n, np.float32), np.ones(n, np.float32)) for n in lengths)
+    return ExampleGroup(np.zeros(prompt, np.int32), tuple(rows), 1.0)
+
+
+GROUPS = [group_of(40, 10, 20, 5), group_of(10, 10, 12), group_of(12, 1, 2, 3, 4, 5, 6, 7), group_of(300, 64)]
+
+
+@pytest.mark.parametrize("budget", [1, 30, 60, 150, 10_000])
+def test_every_rollout_stands_once_with_its_prompt(budget: int) -> None:
+    batches = micro_batches(GROUPS, budget)
+
+    def rows_of(groups: list[ExampleGroup]) -> list[tuple[int, int]]:
+        return sorted((id(example), len(group.prompt_ids)) for group in groups for example in group.examples)
+
+    assert rows_of([group for batch in batches for group in batch]) == rows_of(GROUPS)
+    for batch in batches:
+        rows = [example for group in batch for example in group.examples]
+        prompts = len(batch) * max(len(group.prompt_ids) for group in batch)
+        padded = prompts + len(rows) * max(len(example.token_ids) for example in rows)
+        assert padded <= budget or len(rows) == 1
+
+
+def test_a_large_budget_makes_one_batch_and_a_tiny_one_a_batch_a_rollout() -> None:
+    assert len(micro_batches(GROUPS, 10_000)) == 1
+    assert len(micro_batches(GROUPS, 1)) == 13
+    assert micro_batches([], 100) == []

@@ -80,7 +80,11 @@ def test_a_kill_never_leaves_new_weights_with_an_old_state(tmp_path, moves):
         os._exit(0)
     os.waitpid(child, 0)
     found = target if target.exists() else tmp_path / "one.replaced"
-    assert {(found / name).read_text() for name in ("model", TRAINER_STATE)} in ({"old"}, {"new"})
+    kept = {(found / name).read_text() for name in ("model", TRAINER_STATE)}
+    assert kept in ({"old"}, {"new"})
+    with pytest.raises(ZeroDivisionError):  # the next one fails: what was left is put back first
+        replace_directory(target, lambda place: 1 / 0)
+    assert {(target / name).read_text() for name in ("model", TRAINER_STATE)} == kept
     write("newer")
     assert (target / "model").read_text() == "newer"
     assert [path.name for path in tmp_path.iterdir() if ".writing-" not in path.name] == ["one"]
