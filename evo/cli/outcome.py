@@ -44,7 +44,7 @@ def print_outcome(
             sets = [found.as_dict() for found in _read_sets(outcome, output.db)]
             shown: dict[str, Any] = {**outcome.summary, "sets": sets, "preferences": None}
             if _is_spread(outcome):
-                from evo.report.terminal import preferences_dict  # intervals: scipy
+                from evo.report.tables import preferences_dict  # intervals: scipy
 
                 with _read_progress(outcome, output.db) as progress:
                     shown["preferences"] = preferences_dict(progress)
@@ -112,12 +112,12 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)
     if _is_spread(outcome):
-        from evo.report.terminal import print_preferences  # intervals: scipy
+        from evo.cli.show import print_preferences
 
         with _read_progress(outcome, db) as progress:
             print_preferences(console, progress)
     for found in _read_sets(outcome, db, SHOWN_SETS):
-        from evo.report.terminal import print_set  # intervals: scipy
+        from evo.cli.show import print_set
 
         print_set(console, found)
     if wants_set and len(problems) > SHOWN_SETS:
@@ -185,8 +185,9 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
 
 
 def _print_comparison(outcome: ComparisonOutcome, output: OutputOptions, console: Console, against: str | None) -> None:
+    from evo.cli.show import print_comparison
     from evo.progress.model import Progress
-    from evo.report.terminal import comparison_dict, print_comparison  # verdicts: scipy
+    from evo.report.tables import comparison_dict  # verdicts: scipy
 
     with Store.open(output.db, read_only=True) as store:
         progress = Progress.open(store, outcome.name, against)

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from evo.cli.flags import flag
 from evo.cli.options import (
@@ -24,11 +25,11 @@ from evo.cli.options import (
     named_weights_option,
     open_console,
     open_wide_console,
+    paint_table,
     print_json,
-    print_rows,
-    print_table,
     weights_option,
 )
+from evo.comparison.summary import describe_verdict, verdicts_of
 from evo.config.run import RunConfig
 from evo.errors import BadInput, at_file
 from evo.progress.answer import (
@@ -45,14 +46,36 @@ from evo.progress.answer import (
 )
 from evo.progress.answer_set import AnswerSet, choose_sets
 from evo.progress.model import Progress, SearchRecord
-from evo.progress.rows import answer_row, number_cell, word_cell
+from evo.progress.rows import (
+    WEIGHTINGS,
+    WORTH,
+    TableCell,
+    TableRow,
+    answer_row,
+    make_table,
+    number_cell,
+    preference_search_rows,
+    value_cell,
+    word_cell,
+)
 from evo.progress.training import TrainingProgress, is_training
 from evo.progress.weighing import JudgedWeights, open_runs
+from evo.report.tables import (
+    arms_table,
+    comparison_dict,
+    describe_faults,
+    describe_state,
+    differences_table,
+    preferences_dict,
+    preferences_table,
+    set_table,
+)
 from evo.runs.preflight import ASK_TELL
 from evo.search.status import describe_work, format_time
 from evo.tui.detail import draw_answer
+from evo.tui.line import visible
 from evo.tui.palette import TERMINAL
-from evo.values import as_dict, write_number, write_scored, write_value
+from evo.values import as_dict, write_scored
 from islands.browse import FailedCandidate, failed_candidates
 from islands.comparisons import runs_named
 from islands.runs import ScorerChange, current_summary, format_errors, scorer_changes
@@ -60,12 +83,12 @@ from islands.runs import best as best_of
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, Reweighed, RunRecord
-from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
+from problems.address import name_few
+from problems.objectives import REWARD, Value, describe_directions, measure_of, value_of
 from problems.weights import SPREAD, describe_fitness
 
 _LINEAGE_SHOWN, _LINEAGE_READ = 20, 1 << 31
-_VERSIONS_SHOWN = 10
-_FAILED_SHOWN = 10
+_VERSIONS_SHOWN, _FAILED_SHOWN, _ONLY_SHOWN = 10, 10, 8
 
 
 @click.command("show")
@@ -119,10 +142,9 @@ def _show_training(folder: str, as_json: bool) -> None:
         console.print(line, soft_wrap=True)
     rows = []
     for name, meaning in training.metrics.items():
-        values = training.curve(name).mean
-        rows.append((name, write_number(values[0]), write_number(values[-1]), meaning))
-    print_table(console, ("metric", "first", "last", "meaning"), rows, right=("first", "last"))
-    return None
+        first, last = (value_cell(Value(float(value))) for value in training.curve(name).mean[[0, -1]])
+        rows.append({"metric": word_cell(name), "first": first, "last": last, "meaning": word_cell(meaning)})
+    return paint_table(console, make_table("training", "", rows))
 
 
 @dataclass(frozen=True)
@@ -164,7 +186,7 @@ class RunFacts:
 
     def as_dict(self) -> dict[str, Any]:
         run = self.run
-        shown: dict[str, Any] = {
+        return {
             **{name: vars(run)[name] for name in ("name", "status", "reason", "command", "seed", "commit")},
             "config": dict(run.config),
             **({"weights": dict(self.reweighed.weights)} if self.reweighed else {}),
@@ -190,13 +212,8 @@ class RunFacts:
                 for problem, candidate in self.best
             ],
             "sets": [found.as_dict() for found in self.sets],
-            "preferences": None,
+            "preferences": preferences_dict(self.progress),
         }
-        if self.progress.spread:
-            from evo.report.terminal import preferences_dict  # intervals: scipy
-
-            shown["preferences"] = preferences_dict(self.progress)
-        return shown
 
     def head(self) -> Iterator[str]:
         """What was searched under which weights, and how far it is."""
@@ -256,29 +273,49 @@ def _print_run(facts: RunFacts) -> None:
     )
     console.print(run.command, style="dim", soft_wrap=True)
     console.print("\n".join(facts.head()) + "\n", soft_wrap=True)
-    titles = ("problem", "done", "best", "target", "solved", "id", "values")
-    rows = [
-        {
-            **answer_row(problem, candidate),
-            "done": number_cell(facts.searches[problem.id].iterations, "d"),
-            "solved": number_cell(facts.searches[problem.id].solved_at, "d"),
-            **({"values": word_cell(problem.message)} if problem.status == "failed" else {}),
-        }
-        for problem, candidate in facts.best
-    ]
-    print_rows(console, rows, dict(zip(titles, titles, strict=True)))
+    rows = []
+    for problem, candidate in facts.best:
+        answer, search = answer_row(problem, candidate), facts.searches[problem.id]
+        counts = {"done": number_cell(search.iterations, "d"), "solved": number_cell(search.solved_at, "d")}
+        failed = {"values": word_cell(problem.message)} if problem.status == "failed" else {}
+        cells = {**answer, **counts, **failed}
+        rows.append({title: cells[title] for title in ("problem", "done", "best", "target", "solved", "id", "values")})
+    paint_table(console, make_table("problems", "", rows))
     for line in facts.below_answers():
         console.print(line, soft_wrap=True)
-    if facts.progress.spread or facts.sets:
-        from evo.report.terminal import print_preferences, print_set  # intervals: scipy
-
-        print_preferences(console, facts.progress)
-        for found in facts.sets:
-            print_set(console, found)
+    print_preferences(console, facts.progress)
+    for found in facts.sets:
+        print_set(console, found)
     if len(facts.versions) > 1:
-        _print_versions(console, facts.versions, [problem.metrics for problem, _ in facts.best])
+        _print_versions(console, facts)
     for line in facts.faults():
         console.print(line, soft_wrap=True)
+
+
+def print_preferences(console: Console, progress: Progress) -> None:
+    """Print what a run is worth under many weightings, if it is judged so: each problem at the end, and the curve of
+    the means."""
+    table = preferences_table(progress)
+    if table is None:
+        return
+    if len(progress.comparison.problems) > 1:
+        paint_table(console, make_table("searches", "Each problem, at the end", preference_search_rows(progress)))
+    paint_table(console, table)
+    console.print(Text(visible(table.below), "dim"), soft_wrap=True)
+
+
+def print_set(console: Console, found: AnswerSet, *, whole: bool = False) -> None:
+    """Print a set's value, its table and its answers. whole: also the further lines of an answer"""
+    if (table := set_table(found)) is None:
+        console.print(Text(visible(f"\n{found.describe()}")), soft_wrap=True)
+    else:
+        paint_table(console, table)
+        console.print(Text(table.below, "dim"), soft_wrap=True)
+    for member in found.members:
+        first, *more = visible(member.text).strip().splitlines() or [""]
+        console.print(Text(f"{member.id}: {first}{' ...' * bool(more and not whole)}"), soft_wrap=True)
+        if whole and more:
+            console.print(Text("\n".join(more)), soft_wrap=True)
 
 
 def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
@@ -291,22 +328,24 @@ def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[st
     }
 
 
-def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: Sequence[Sequence[Objective]]) -> None:
-    """The policy versions that answered in the run; if there are many, only the first and the last. metrics: of the
-    run's problems: a mean over all answers is one of their rewards"""
-    root, rows = versions[0].version, list[tuple[str, ...]]()
+def _print_versions(console: Console, facts: RunFacts) -> None:
+    """The policy versions that answered in the run; if there are many, only the first and the last. A mean over all
+    answers is one of their rewards."""
+    versions, rows = facts.versions, list[TableRow]()
+    title = "mean reward" if any(measure_of(one.metrics).lower for one, _ in facts.best) else "mean fitness"
     for use in versions:
-        saved = Path(use.checkpoint).name if use.checkpoint else ""
-        name = use.version.removeprefix(root) or root
-        mean = write_value(Value(use.fitness, REWARD))
-        rows.append((name, str(use.groups), str(use.first), str(use.last), mean, saved))
+        row = {"version": word_cell(use.version.removeprefix(versions[0].version) or use.version)}
+        counts = {"iterations": use.groups, "from": use.first, "to": use.last}
+        row |= {name: number_cell(count, "d") for name, count in counts.items()}
+        row |= {title: value_cell(Value(use.fitness, REWARD)), "checkpoint": word_cell(Path(use.checkpoint or "").name)}
+        rows.append(row)
     if len(rows) > _VERSIONS_SHOWN:
-        more = (f"... {len(rows) - _VERSIONS_SHOWN} more", "", "", "", "", "")
+        more = {
+            **dict.fromkeys(rows[0], TableCell("")),
+            "version": word_cell(f"... {len(rows) - _VERSIONS_SHOWN} more"),
+        }
         rows = [*rows[: _VERSIONS_SHOWN // 2], more, *rows[-_VERSIONS_SHOWN // 2 :]]
-    console.print("\npolicy versions", style="bold")
-    title = "mean reward" if any(measure_of(each).lower for each in metrics) else "mean fitness"
-    titles = ("version", "iterations", "from", "to", title, "checkpoint")
-    print_table(console, titles, rows, right=titles[1:-1])
+    paint_table(console, make_table("versions", "policy versions", rows))
 
 
 def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -> None:
@@ -348,8 +387,6 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
 
 
 def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
-    from evo.report.terminal import comparison_dict, print_comparison  # verdicts: scipy
-
     comparison = progress.comparison
     saved = {run.name: checkpoints(progress.store, run.id) for run in comparison.runs}
     if as_json:
@@ -364,6 +401,48 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
         if saved[run.name]:
             console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
     console.print(f"one run: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
+
+
+_LEGEND = {
+    "area": "area: under the solve curve, up to 1",
+    "median time": "median time: when half were solved",
+    "archive L1": "archive L1: diversity",
+    "wall s": "wall: time searched",
+}
+"""What a column of the arms is, where its title does not say it."""
+
+
+def print_comparison(console: Console, progress: Progress, *, details: bool = False) -> None:
+    """Print a table of the arms, the problems that only one arm solved, and the verdict.
+
+    details: also every difference"""
+    comparison, summary = progress.comparison, progress.summary
+    snapshot = progress.snapshot()
+
+    def say(line: str, style: str = "") -> None:
+        console.print(Text(visible(line), style), soft_wrap=True)
+
+    say(f"{comparison.name}: {describe_state(comparison)}", "bold")
+    for remark in describe_faults(progress, snapshot):
+        say(remark, "yellow")
+    if summary is None:
+        return
+    noted = (WEIGHTINGS, WORTH) if progress.spread else ("solve rate",)
+    if arms := arms_table(progress, snapshot, "terminal"):
+        paint_table(console, arms, noted)
+        say("; ".join(_LEGEND[column.title] for column in arms.columns if column.title in _LEGEND), "dim")
+    for name, arm in summary.arms.items():
+        if arm.only and len(comparison.arms) > 1:
+            say(f"only {name} solved: {name_few([comparison.problems[i].name for i in arm.only], _ONLY_SHOWN)}", "dim")
+    if table := preferences_table(progress):
+        paint_table(console, table)
+        say(table.below, "dim")
+    if verdicts := verdicts_of(summary):
+        say(f"\n{describe_verdict(summary, comparison.ended_by_budget)}:")
+        for verdict in verdicts:
+            say(f"  {verdict.text}", "bold")
+    if details and summary.reference:
+        paint_table(console, differences_table(summary))
 
 
 @click.command("report")
@@ -463,8 +542,6 @@ def best_command(
                 click.echo(f"# {describe_score(test, problem.metrics)}")
             click.echo(candidate.text.rstrip("\n"))
         for found in sets:
-            from evo.report.terminal import print_set  # intervals: scipy
-
             print_set(open_console(), found, whole=True)
 
 

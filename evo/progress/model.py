@@ -1,7 +1,7 @@
 """Progress: a run or a comparison as arrays in memory, updated from its database by reading only new rows.
 
-A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run is. With
-`live`, statistics over all searches are computed only so often that they take less than a hundredth of one core.
+A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run is, and
+statistics over all searches are computed when they are asked for.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from evo.comparison.summary import (
     farthest,
     preference_curve,
     solve_curve,
+    step_curve,
     summarise,
     verdicts_of,
 )
 from evo.errors import BadInput
 from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge_worth, judging_weights, read_rises
-from evo.progress.answer import NO_ORIGIN, StoredAnswer, problem_of, read_answers, statement_of
+from evo.progress.answer import NO_ORIGIN, problem_of, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, FrontAnswer, choose_sets, read_valid, value_of_set
 from evo.progress.snapshot import (
     ArmSnapshot,
@@ -42,14 +43,13 @@ from evo.progress.snapshot import (
     FailedProblem,
     ImprovementLine,
     Snapshot,
-    TrainingCurve,
     Weighted,
 )
 from evo.search.resources import planned_iterations
 from evo.stats.differences import Verdict
 from evo.stats.intervals import Interval, mean_interval
 from islands.browse import candidate, first_prompt
-from islands.groups import CandidateReader, children
+from islands.groups import children
 from islands.lock import LOST
 from islands.reweigh import fitness_under
 from islands.runs import (
@@ -74,15 +74,11 @@ from problems.weights import SPREAD, order_weights
 from vpo.metrics import diversity
 from vpo.scalarize import Floats
 
-_IMPROVEMENTS_KEPT, _CACHED = 30, 1 << 22
+_IMPROVEMENTS_KEPT = 30
 TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
 FEW_PROBLEMS = 12
 """A viewer of so few has room for the best answer to one of them."""
-STEPS_KEPT = 500
-"""Steps of a trainer that are kept; at twice as many, every other one is dropped."""
-_SHARE = 0.005
-"""Of one core, for each of the statistics of a live reading."""
 _PACE_SECONDS = 120.0
 _ANCESTORS = 12
 """Of a selected answer; a long search has lineages of thousands."""
@@ -118,9 +114,6 @@ class _Run:
     complete: bool = False
     failed: dict[int, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
-    steps: list[int] = field(default_factory=list)
-    metrics: dict[str, list[float]] = field(default_factory=dict)
-    version: str = ""
     spent: list[tuple[int, float]] = field(default_factory=list)  # of each group, if a budget is the axis
 
 
@@ -199,7 +192,6 @@ class Progress:
     """A run or a comparison in a database. Not thread-safe; it never writes.
 
     comparison: its arms, the problems that count and those that do not
-    live: statistics may be some seconds old
     incomparable: why the arms have no summary, "" if they have one or if none has begun
     rescored: whether the scorer of a problem differs from run to run
     """
@@ -210,13 +202,12 @@ class Progress:
         name: str,
         against: str | None = None,
         *,
-        live: bool = False,
         spread: bool = False,
     ) -> None:
         """Reads which runs there are, and nothing more. Raises as gather. spread: judge under many weightings although
         the run was not searched for them. BadInput if its arms stopped when they were solved, so that they gave
         different numbers of answers"""
-        self.store, self.name, self.against, self.live = store, name, against, live
+        self.store, self.name, self.against = store, name, against
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
         self._selected: tuple[int, str | None] = (0, None)
         self._weights: Mapping[str, float] = {}
@@ -244,8 +235,7 @@ class Progress:
         self.rescored = False
         self._searches: list[_Searches] = []
         self._version = 0
-        self._kept: dict[str, tuple[Any, float, Any]] = {}
-        self._reader = CandidateReader(self.store, _CACHED)
+        self._kept: dict[str, tuple[Any, Any]] = {}
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
 
@@ -295,7 +285,7 @@ class Progress:
                 read.append(run)
             run.complete = run.record.status not in ("running", "waiting")
         if read:
-            self._read_events(read)
+            self._read_faults(read)
         return None
 
     def _of_arm(self, number: int) -> list[_Run]:
@@ -336,51 +326,25 @@ class Progress:
                 run.last = upto if upto >= 0 else BEFORE_SEEDS
                 self._version += 1
 
-    def _read_events(self, runs: Sequence[_Run]) -> None:
-        """Read rare events: problems that a scorer's fault stopped, and steps of a trainer."""
-        ids = [run.record.id for run in runs]
+    def _read_faults(self, runs: Sequence[_Run]) -> None:
+        """Read which problems a scorer's fault has stopped."""
         with self.store.read() as connection:
-            failed = list(failed_problems(connection, ids))
-            trained = newest_training(connection, ids)
+            failed = list(failed_problems(connection, [run.record.id for run in runs]))
         for run in runs:
             now = {run.ids.index(problem): message for of, problem, message in failed if of == run.record.id}
             if now != run.failed:
                 run.failed = now
                 self._count_problems()
-            self._read_training(run, trained.get(run.record.id, -1))
-
-    def _read_training(self, run: _Run, newest: int) -> None:
-        """Read the steps since the last call. Long trainings are thinned; the newest step is always kept."""
-        last = run.steps[-1] if run.steps else -1
-        if newest <= last:
-            return
-        for step in training_steps(self.store, run.record.id, last):
-            run.steps.append(step.step)
-            for name in IN_SEARCH:
-                value = step.stats.get(name)
-                known = isinstance(value, int | float) and not isinstance(value, bool)
-                run.metrics.setdefault(name, []).append(float(value) if known else math.nan)  # type: ignore[arg-type]
-            run.version = step.policy_version or run.version
-        while len(run.steps) > 2 * STEPS_KEPT:
-            run.steps = run.steps[:-1:2] + run.steps[-1:]
-            run.metrics = {name: values[:-1:2] + values[-1:] for name, values in run.metrics.items()}
 
     # Values. Each is computed once for what was read.
 
     def _keep(self, name: str, make: Callable[[], _Made], *key: object) -> _Made:
-        """The value of that name for this key. Without one it is a statistic of the rows read so far; of a live reading
-        an older one, if its turn has not come."""
-        running = any(run.record.status == "running" for run in self._runs.values())
-        wanted = key or (self._version, self.comparison.ended_by_budget, running)
-        known, due, value = self._kept.get(name, ((), 0.0, None))
-        is_due = key or not self.live or known[-1:] != (running,) or time.monotonic() >= due
-        if known != wanted and is_due:
-            began = time.thread_time()
-            value = make()
-            due = time.monotonic() + max(1.0, (time.thread_time() - began) / _SHARE)
-            self._kept[name] = (wanted, due, value)
-        found: _Made = value
-        return found
+        """The value of that name for this key; without one, for the rows read so far."""
+        wanted = key or (self._version, self.comparison.ended_by_budget)
+        if name not in self._kept or self._kept[name][0] != wanted:
+            self._kept[name] = (wanted, make())
+        value: _Made = self._kept[name][1]
+        return value
 
     @property
     def _rows(self) -> list[int]:
@@ -590,14 +554,13 @@ class Progress:
         runs, spread = self.comparison.runs, self.spread
         return self._keep("sets", lambda: choose_sets(self.store, runs, spread=spread) if len(runs) == 1 else [])
 
-    def training(self, number: int) -> TrainingCurve | None:
-        """The steps of the arm's run that was trained last."""
-        trained = [run for run in self._of_arm(number) if run.steps]
-        if not trained:
-            return None
-        run = trained[-1]
-        metrics = {name: tuple(values) for name, values in run.metrics.items() if any(x == x for x in values)}
-        return TrainingCurve(tuple(run.steps), metrics, run.version)
+    def training(self, number: int) -> dict[str, Curve]:
+        """The metrics of IN_SEARCH over the steps of the arm's run that was trained last."""
+        with self.store.read() as connection:
+            trained = newest_training(connection, [run.record.id for run in self._of_arm(number)])
+        steps = training_steps(self.store, max(trained)) if trained else []
+        curves = {name: step_curve([(step.step, step.stats.get(name)) for step in steps]) for name in IN_SEARCH}
+        return {name: curve for name, curve in curves.items() if np.isfinite(curve.mean).any()}
 
     def searches(self, *, failed: bool = False) -> Iterator[SearchRecord]:
         """Every search of the problems that count, by arm, seed and problem; with `failed` also of the others."""
@@ -741,7 +704,6 @@ class Progress:
                 for record in of.runs
             ),
             totals=sum_totals(run.totals for run in runs),
-            training=self.training(number),
         )
         if not self._searches:
             return snapshot
@@ -772,24 +734,14 @@ class Progress:
     def _improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest best answers, the last first."""
         place = {row: at for at, row in enumerate(self._rows)}
-        shown = [(run, place[row], rise) for run, row, rise in self._recent if row in place]
-        found = {one.id: one for one in self._reader.fetch([rise.candidate for *_, rise in shown])}
-        shown_to = [one.parent for one in found.values() if one.parent is not None]
-        parents = {one.id: one for one in self._reader.fetch(shown_to)}
-        lines = []
-        for run, problem, rise in shown:
-            parent = parents.get(found[rise.candidate].parent or 0)
-            answer = StoredAnswer(found[rise.candidate], self.comparison.problems[problem], parent)
-            change = None if parent is None else tuple(by for *_, by in answer.changes)
-            arm = self.comparison.arms[run.arm].name
-            assert rise.created is not None
-            lines.append(
-                ImprovementLine(
-                    arm, run.record.seed, problem, rise.iteration, rise.candidate, rise.value, rise.before,
-                    rise.created, change,
-                )
-            )  # fmt: skip
-        return tuple(lines)
+        return tuple(
+            ImprovementLine(
+                self.comparison.arms[run.arm].name, run.record.seed, place[row], rise.iteration, rise.candidate,
+                rise.value, rise.before, rise.created or 0.0,
+            )
+            for run, row, rise in self._recent
+            if row in place
+        )  # fmt: skip
 
     def _seconds_left(self, now: float, snapshot: Snapshot) -> float | None:
         """The time left at the pace of the last _PACE_SECONDS, and at most that of a budget of seconds."""

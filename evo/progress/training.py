@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from evo.comparison.summary import Curve
+from evo.comparison.summary import Curve, step_curve
 from evo.glossary import TRAINING_METRICS
 from evo.search.status import clock
 from evo.training.directory import METRICS, SETTINGS, TrainingDirectory
@@ -75,10 +72,8 @@ class TrainingProgress:
         return describe_gain(self.lines, self.about)
 
     def curve(self, name: str) -> Curve:
-        """A metric over the steps that have it, NaN where it is not a number; without a band."""
-        known = [(line["step"], line[name]) for line in self.lines if name in line]
-        values = np.array([value if isinstance(value, int | float) else math.nan for _, value in known], dtype=float)
-        return Curve(np.array([step for step, _ in known]), values, *(np.full(len(known), math.nan),) * 2, "steps")
+        """A metric over the steps that have it (step_curve)."""
+        return step_curve([(line["step"], line[name]) for line in self.lines if name in line])
 
     @property
     def metrics(self) -> dict[str, str]:

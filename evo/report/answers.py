@@ -97,9 +97,10 @@ def curve_lines(names: Sequence[str], curves: Mapping[str, Curve]) -> list[PlotL
     """The arms' curves with their bands. names: all arms, in order"""
     lines = []
     for place, curve in ((place, curves[name]) for place, name in enumerate(names) if name in curves):
-        x, y = np.insert(curve.at, 0, 0.0), np.insert(curve.mean, 0, curve.start)
-        low, high = np.insert(curve.low, 0, math.nan), np.insert(curve.high, 0, math.nan)
-        lines.append(PlotLine(place, names[place], x, y, low, high))
+        x, begins = curve.at.astype(float), math.isfinite(curve.start)
+        of = [(curve.mean, curve.start), (curve.low, math.nan), (curve.high, math.nan)]
+        y, low, high = (np.insert(values, 0, start) if begins else values for values, start in of)
+        lines.append(PlotLine(place, names[place], np.insert(x, 0, 0.0) if begins else x, y, low, high))
     return lines
 
 

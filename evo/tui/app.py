@@ -29,20 +29,29 @@ from textual.worker import WorkerFailed, get_current_worker
 from evo.errors import INTERRUPTED
 from evo.glossary import SIGNS, WORDS
 from evo.progress.model import Progress
-from evo.progress.rows import best_title, mean_best, solved_cell
+from evo.progress.rows import Table, best_title, mean_best, problems_table, solved_cell
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
 from evo.tui.child import WatchedSearch
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
-from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, legend
+from evo.tui.problems import (
+    NAME,
+    WON,
+    TableChoice,
+    chosen_problems,
+    describe_wins,
+    legend,
+    problem_row,
+    problem_titles,
+)
 from islands.errors import DatabaseUnavailable
 from islands.types import ProblemRecord
 from problems.contract import BadAddress
 from problems.weights import order_weights, parse_weights, weights_argument, write_weights
 
-POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 5.0
+POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 15.0
 POLL_SHARE = 0.02
 """Readings that cost more than this share of a core come less often."""
 FAULT_SECONDS = 10.0
@@ -186,7 +195,9 @@ class ScreenApp(App[int]):
         self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
         self._loading, self._stopping = loading, 0
         self._choice, self._problem, self._arm, self._weights = TableChoice(), 0, 0, dict[str, float]()
-        self._table, self._rows, self._cells = ProblemTable(), list[int](), dict[tuple[int, int], Any]()
+        self._tabled: Snapshot | None = None  # whose table of problems is `_problems`
+        self._problems = Table("", "", (), ())
+        self._rows, self._cells = list[int](), dict[tuple[int, int], tuple[str, str]]()
         self._again = threading.Event()
         self._leaving = False
         self._below: Screen[Any] | None = None  # the answer and the help are screens above it
@@ -353,10 +364,13 @@ class ScreenApp(App[int]):
             plot.update(Group(title, draw.curves(self.snapshot, width, height, self.palette)))
 
     def _show_table(self, snapshot: Snapshot) -> None:
-        table = self._base.query_one(DataTable)
+        table, palette = self._base.query_one(DataTable), self.palette
         width = (table.size.width or self.size.width - 2) - 1
-        rows = self._table.rows(snapshot, self._choice)
-        titles = self._table.columns(snapshot, width, self.palette) if rows else [Text("problem")]
+        if self._tabled is not snapshot:
+            self._tabled, self._problems = snapshot, problems_table(snapshot)
+        rows = chosen_problems(snapshot, self._choice)
+        cells = [problem_row(self._problems, snapshot, row, width, palette) for row in rows]
+        titles = problem_titles(self._problems, snapshot, palette) if rows else [Text("problem")]
         named = [title.plain for title in titles]
         if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:
             self._rows, self._cells = rows, {}
@@ -364,21 +378,21 @@ class ScreenApp(App[int]):
                 table.clear(columns=True)
                 for title in titles:
                     table.add_column(title)
-                for row in rows:
-                    table.add_row(*self._table.row(snapshot, row, width, self.palette))
+                for texts in cells:
+                    table.add_row(*texts)
                 if self._problem in rows:
                     table.move_cursor(row=rows.index(self._problem))
-        for at, row in enumerate(rows):
-            for column, cell in enumerate(self._table.row(snapshot, row, width, self.palette)):
+        for at, texts in enumerate(cells):
+            for column, cell in enumerate(texts):
                 shown = (cell.plain, str(cell.style))
                 if self._cells.setdefault((at, column), shown) != shown:
                     self._cells[at, column] = shown
                     table.update_cell_at(Coordinate(at, column), cell, update_width=True)
         weights = clean(f"weights {write_weights(self._weights)}  ") if self._weights else ""
         chosen = f"{self._choice.describe(snapshot, len(rows))}  {weights}"
-        about = Text("problems ", STRONG).append(chosen, self.palette.warn)
-        about.append_text(self._table.totals(snapshot, self.palette) if rows else Text())
-        lines = Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
+        about = Text("problems ", STRONG).append(chosen, palette.warn)
+        about.append_text(describe_wins(snapshot, palette) if rows else Text())
+        lines = Text("\n").join([about, Text(legend(snapshot), palette.muted)])
         self._base.query_one("#legend", Static).update(lines)
 
     def _show_answer(self) -> None:
@@ -505,10 +519,8 @@ class ScreenApp(App[int]):
     def _sort(self, event: DataTable.HeaderSelected) -> None:
         """By the column's arm, by name, or by who won; again: reversed."""
         if self.snapshot is not None:
-            titles = [column.label.plain for column in event.data_table.ordered_columns[1 : event.column_index + 1]]
-            marks = [self.palette.mark(number) for number in range(len(self.snapshot.arms))]
-            arm = max(0, sum(title[:1] in marks for title in titles) - 1)
-            order = NAME if not titles else WON if titles[-1] == "against" else arm
+            column = self._problems.columns[event.column_index]
+            order = {"problem": NAME, "against": WON}.get(column.kind, column.arm or 0)
             self._choose(order=order, reverse=self._choice.order == order and not self._choice.reverse)
 
     def _select(self, problem: int) -> None:

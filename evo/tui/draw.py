@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from evo.progress.rows import NONE, arm_rows, arm_weights, change_of, common_prefix, curve_title
-from evo.progress.snapshot import ImprovementLine, Snapshot, error_name
+from evo.progress.rows import (
+    NONE,
+    arm_name,
+    arm_rows,
+    arm_weights,
+    common_prefix,
+    curve_title,
+    error_rows,
+    improvement_rows,
+    problems_table,
+)
+from evo.progress.snapshot import Snapshot
 from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import draw_plot
-from evo.tui.problems import ProblemTable, legend
-from evo.values import ago, count, write_signed, write_value
+from evo.tui.problems import legend, problem_row, problem_titles
 
-_MOST_IMPROVEMENTS, _MOST_ERRORS = 12, 12
-
-
-def _grid(width: int | None = None) -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), width=width, show_edge=False, header_style="")
+_MOST_IMPROVEMENTS = 12
 
 
 def head(snapshot: Snapshot, width: int, now: float, palette: Palette, doing: str = "") -> Text:
@@ -80,22 +84,22 @@ def _progress(snapshot: Snapshot, width: int, palette: Palette) -> Text:
 
 
 def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
-    """A line for each arm below a line of titles."""
+    """A line for each arm below a line of titles; what has no room is left out."""
     rows = arm_rows(snapshot, "screen")
-    texts = {title: [f"{row[title].text} {row[title].note}".rstrip() for row in rows] for title in rows[0]}
-    weights = dict(zip(texts, arm_weights(), strict=True))
-    kept = [title for title, cells in texts.items() if any(text != NONE for text in cells)]
-    names = max(6, min(max(width_of(clean(arm.name)) for arm in snapshot.arms), 12 if width < 100 else 24)) + 2
-    while len(kept) > 1 and names + sum(max(map(width_of, (title, *texts[title]))) + 2 for title in kept) > width:
+    weights = dict(zip(rows[0], arm_weights(), strict=True))
+    kept = [title for title in rows[0] if any(row[title].text != NONE for row in rows)]
+    wide = {title: max(width_of(title), *(width_of(f"{row[title].text} {row[title].note}") for row in rows)) + 2
+            for title in kept}  # fmt: skip
+    names = max(width_of(shorten(arm.name, 24)) for arm in snapshot.arms) + 4
+    while len(kept) > 1 and names + sum(map(wide.__getitem__, kept)) > width:
         kept.remove(min(reversed(kept), key=weights.__getitem__))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=palette.muted)
-    table.add_column("  arm" if len(snapshot.arms) > 1 else "  run", no_wrap=True)
-    for at, title in enumerate(kept):
-        table.add_column(title, justify="right", no_wrap=True, style=Style() if at else STRONG)
-    for number, arm in enumerate(snapshot.arms):
-        name = Text(f"{palette.mark(number)} {shorten(arm.name, names - 2)}", palette.arm(number))
-        table.add_row(name, *(Text(texts[title][number]) for title in kept))
-    return table
+    title = "  arm" if len(rows) > 1 else "  run"
+    return palette.table(
+        [
+            {title: arm_name(arm.name, place), **{title: row[title] for title in kept}}
+            for place, (arm, row) in enumerate(zip(snapshot.arms, rows, strict=True))
+        ]
+    )
 
 
 def verdict_lines(snapshot: Snapshot, palette: Palette, most: int | None = None) -> Text:
@@ -129,10 +133,12 @@ def curves_title(snapshot: Snapshot) -> str:
 
 def panels(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
     """The smaller panels, one below the other: those that have something to show."""
-    made: list[tuple[str, RenderableType]] = []
+    rows = improvement_rows(snapshot, now)[:_MOST_IMPROVEMENTS]
+    made: list[tuple[str, RenderableType]] = [
+        ("last improvements", palette.table(rows) if rows else Text("none yet", palette.muted))
+    ]
     if snapshot.errors or snapshot.faults:
-        made.append(("errors", errors(snapshot, palette)))
-    made.append(("last improvements", improvements(snapshot, width, now, palette)))
+        made.insert(0, ("errors", errors(snapshot, palette)))
     parts: list[RenderableType] = []
     for title, body in made:
         line = Text(title + " ", STRONG)
@@ -140,72 +146,17 @@ def panels(snapshot: Snapshot, width: int, now: float, palette: Palette) -> Rend
     return Group(*parts[:-1])
 
 
-def _name(snapshot: Snapshot, number: int, palette: Palette, width: int = 16) -> Text:
-    return Text(f"{palette.mark(number)} {shorten(snapshot.arms[number].name, width)}", palette.arm(number))
-
-
-def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
-    """The last rises of a best fitness: the problem, both values, and the components that improved over the parent."""
-    if not snapshot.improvements:
-        return Text("none yet", palette.muted)
-    numbers = {arm.name: number for number, arm in enumerate(snapshot.arms)}
-    prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
-    rows: list[dict[str, Text]] = []
-    for line in snapshot.improvements[:_MOST_IMPROVEMENTS]:
-        problem, number = snapshot.problems[line.problem], numbers[line.arm]
-        row = {"ago": Text(ago(now - line.created), palette.muted)}
-        if len(numbers) > 1:
-            mark = Text(palette.mark(number), palette.arm(number))
-            row["arm"] = mark if width < 60 else _name(snapshot, number, palette, 12)
-        if len(snapshot.problems) > 1:
-            row["problem"] = Text(shorten(problem.name[prefix:], 16))
-        if any(arm.seeds > 1 for arm in snapshot.arms):
-            row["seed"] = Text(f"s{line.seed}", palette.muted)
-        row["iter."] = Text(f"#{line.iteration}", palette.muted)
-        row["best"] = Text(write_value(line.value, [line.before] if line.before else ()), STRONG)
-        if width >= 60 or len(snapshot.problems) == 1:
-            row["change"] = Text("" if line.before is None else change_of(line.value, line.before).text, palette.muted)
-        if any(len(one.objectives) > 1 for one in snapshot.problems):
-            row["change of vector"] = Text(vector_change(problem.objectives, line))
-        rows.append(row)
-    table = _grid(width if "change of vector" in rows[0] else None)
-    for title in rows[0]:
-        ratio = 1 if title == "change of vector" else None
-        table.add_column(Text(title, palette.muted), no_wrap=True, overflow="ellipsis", ratio=ratio)
-    for row in rows:
-        table.add_row(*row.values())
-    return table
-
-
-def vector_change(objectives: tuple[str, ...], line: ImprovementLine) -> str:
-    """gold +.20 diamond -.10: the components that changed most first."""
-    if line.change is None:
-        return "no parent"
-    changed = [(abs(by), name, by) for name, by in zip(objectives, line.change, strict=False) if abs(by) > 0]
-    ranked = sorted(changed, key=lambda part: -part[0])
-    return "  ".join(f"{shorten(name, 12)} {write_signed(by)}" for _, name, by in ranked) or "same vector as its parent"
-
-
 def errors(snapshot: Snapshot, palette: Palette) -> RenderableType:
-    """Kinds of faults by arm, the most frequent first; then the problems whose scorer failed."""
-    table = _grid()
-    table.add_column(Text("kind", palette.muted), no_wrap=True, overflow="ellipsis")
-    for number in range(len(snapshot.arms)):
-        table.add_column(Text(palette.mark(number), palette.arm(number)), justify="right")
-    for kind, _ in snapshot.errors.most_common(_MOST_ERRORS):
-        counts = [arm.totals.errors.get(kind, 0) for arm in snapshot.arms]
-        name = shorten(error_name(kind), 34)
-        table.add_row(name, *(Text(count(n) if n else "·", palette.warn if n else palette.muted) for n in counts))
+    """Kinds of faults by arm, then the problems whose scorer failed."""
     faults = []
     for problem in snapshot.faults:
         line = Text("scorer failed ", palette.bad).append(f"{shorten(problem.name, 24)} ({shorten(problem.arm, 12)}) ")
         faults.append(line.append(clean(" ".join(problem.message.split())), palette.muted))
-    return Group(*[table] * bool(snapshot.errors), *faults)
+    return Group(*[palette.table(rows)] if (rows := error_rows(snapshot)) else [], *faults)
 
 
 def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Palette) -> RenderableType:
     """The whole screen as one picture, for a pipe or a page."""
-    table = ProblemTable()
     parts: list[RenderableType] = [head(snapshot, width, now, palette), arms(snapshot, width, palette)]
     parts += [verdict_lines(snapshot, palette)] * (snapshot.reference is not None)
     parts += [
@@ -213,12 +164,12 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
         curves(snapshot, width, max(8, min(16, height // 3)), palette),
     ]
     if snapshot.problems:
-        rows = table.rows(snapshot)
+        table = problems_table(snapshot)
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for title in table.columns(snapshot, width, palette):
+        for title in problem_titles(table, snapshot, palette):
             drawn.add_column(title, no_wrap=True)
-        for row in rows:
-            drawn.add_row(*table.row(snapshot, row, width, palette))
+        for row in range(len(table.rows)):
+            drawn.add_row(*problem_row(table, snapshot, row, width, palette))
         parts += [Text("problems", STRONG), drawn]
         parts.append(Text(legend(snapshot), palette.muted, overflow="ellipsis", no_wrap=True))
     parts += [draw_best(snapshot, palette)] * (snapshot.detail is not None)

@@ -12,11 +12,11 @@ from support.command_line import refused
 from support.hostile_text import AnyTextProblem, Elements
 
 from evo.cli import invoke
+from evo.cli.show import print_comparison
 from evo.progress.model import IN_SEARCH, Progress
-from evo.progress.rows import ARM_COLUMNS
+from evo.progress.rows import ARM_COLUMNS, HINTS
 from evo.report.answers import Plot, PlotLine, bounded
-from evo.report.tables import HINTS, flattened
-from evo.report.terminal import comparison_dict, print_comparison
+from evo.report.tables import comparison_dict, flattened
 from evo.stats.intervals import mean_interval
 from islands.schema import Runs
 from islands.store import Store
