@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from heapq import nlargest
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
@@ -80,7 +80,7 @@ TIMES_KEPT = 1_000
 FEW_PROBLEMS = 12
 """A viewer of so few has room for the best answer to one of them."""
 _PACE_SECONDS = 120.0
-_ANCESTORS = 12
+_ANCESTORS, _ANSWERS_KEPT = 12, 4
 """Of a selected answer; a long search has lineages of thousands."""
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 """The metrics of a training during a search that are shown, in their order."""
@@ -235,7 +235,8 @@ class Progress:
         self.rescored = False
         self._searches: list[_Searches] = []
         self._version = 0
-        self._kept: dict[str, tuple[Any, Any]] = {}
+        self._answers: dict[object, Any] = {}  # that a viewer has chosen, the last ones
+        self._forget()
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
 
@@ -248,8 +249,11 @@ class Progress:
 
     def refresh(self) -> None:
         """Read all new rows that are committed. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
+        before = self._basis
         with self.store.read():
             self._refresh()
+        if self._basis != before:
+            self._forget()
 
     def _refresh(self) -> None:
         states = run_states(self.store, self.name)
@@ -338,26 +342,24 @@ class Progress:
 
     # Values. Each is computed once for what was read.
 
-    def _keep(self, name: str, make: Callable[[], _Made], *key: object) -> _Made:
-        """The value of that name for this key; without one, for the rows read so far."""
-        wanted = key or (self._version, self.comparison.ended_by_budget)
-        if name not in self._kept or self._kept[name][0] != wanted:
-            self._kept[name] = (wanted, make())
-        value: _Made = self._kept[name][1]
-        return value
+    @property
+    def _basis(self) -> tuple[object, ...]:
+        """What the values depend on."""
+        return self._version, self.comparison.ended_by_budget, self.comparison.budget
+
+    def _forget(self) -> None:
+        for name, value in vars(Progress).items():
+            if isinstance(value, cached_property):
+                vars(self).pop(name, None)
 
     @property
     def _rows(self) -> list[int]:
         """The rows of the problems that count."""
         return [problem.index for problem in self.comparison.problems if problem.index < len(self._all)]
 
-    @property
+    @cached_property
     def results(self) -> Mapping[str, Results]:
         """Each arm's searches of the problems that count; empty before one has begun, or if none counts."""
-        by_budget = self.comparison.ended_by_budget
-        return self._keep("results", lambda: self._make_results(by_budget), self._version, by_budget, *self._rows)
-
-    def _make_results(self, by_budget: bool) -> dict[str, Results]:
         if not self._rows:
             return {}
         found = {
@@ -369,7 +371,7 @@ class Progress:
         wanted = all(run.status == "done" and (run.config.get("set_size") or 1) > 1 for run in self.comparison.runs)
         if wanted and any(len(self._all[row].objectives) > 1 for row in self._rows):
             found = {name: replace(of, sets=self._set_values(at)) for at, (name, of) in enumerate(found.items())}
-        if by_budget:
+        if self.comparison.ended_by_budget:
             found = {name: replace(of, done=np.full_like(of.done, of.iterations)) for name, of in found.items()}
         return found
 
@@ -381,16 +383,13 @@ class Progress:
             values[:, run.column] = [value_of_set(self.store, one, run.record.config["set_size"]) for one in records]
         return values
 
-    @property
+    @cached_property
     def measured(self) -> Mapping[str, Results]:
         """The same, for metrics and curves: over what the runs have spent, in TIMES_KEPT steps, if a budget ended some
         of them (Comparison.budget)."""
-        budget = self.comparison.budget
-        made = partial(self._measure, *budget) if budget else lambda: self.results
-        return self._keep("measured", made, self._version, budget, self.comparison.ended_by_budget, *self._rows)
-
-    def _measure(self, unit: str, size: float) -> Mapping[str, Results]:
-        found = dict[str, Results]()
+        if self.comparison.budget is None:
+            return self.results
+        (unit, size), found = self.comparison.budget, dict[str, Results]()
         for number, (name, of) in enumerate(self.results.items()):
             solved_at, done = of.solved_at.copy(), np.zeros_like(of.done)
             best = np.full((*done.shape, TIMES_KEPT), np.nan)
@@ -412,14 +411,11 @@ class Progress:
             )  # fmt: skip
         return found
 
-    @property
+    @cached_property
     def preferences(self) -> Mapping[str, Results]:
         """`measured`, judged under many weightings if that is asked for."""
-        return self._keep("preferences", self._judge) if self.spread else self.measured
-
-    def _judge(self) -> Mapping[str, Results]:
         measured, arms = self.measured, self.comparison.arms
-        if not measured:
+        if not measured or not self.spread:
             return measured
         shape = (len(self._rows), max(arm.seeds for arm in arms), len(next(iter(measured.values())).times) + 1)
         plain, shares, solved = (np.full((len(arms), *shape), np.nan) for _ in range(3))
@@ -470,12 +466,9 @@ class Progress:
             self._optima[row] = np.array(known) if len(known) == len(found) else None
         return self._optima[row]
 
-    @property
+    @cached_property
     def summary(self) -> Summary | None:
         """All arms at the horizon; None before a search has begun. Without metrics if the arms are not comparable."""
-        return self._keep("summary", self._summarise)
-
-    def _summarise(self) -> Summary | None:
         results, self.incomparable = self.preferences, ""
         if not results:
             return None
@@ -492,25 +485,22 @@ class Progress:
         summary = self.summary if len(self.comparison.arms) > 1 else None
         return [] if summary is None else verdicts_of(summary)
 
-    @property
+    @cached_property
     def curves(self) -> Mapping[str, Curve]:
         """Each arm's solve rate if problems have targets, else its mean best value, as `measured`."""
-        return self._keep("curves", lambda: self._draw(solve=True))
+        return self._draw(solve=True)
 
-    @property
+    @cached_property
     def best_curves(self) -> Mapping[str, Curve]:
         """Each arm's mean best value."""
-        return self._keep("best_curves", lambda: self._draw(solve=False))
+        return self._draw(solve=False)
 
-    @property
+    @cached_property
     def preference_curves(self) -> Mapping[str, Mapping[str, Curve]]:
         """Metric of PREFERENCES -> each arm's curve, of the metrics that are known; empty if they were not asked
         for."""
-        return self._keep("preference_curves", self._draw_preferences) if self.spread else {}
-
-    def _draw_preferences(self) -> dict[str, dict[str, Curve]]:
         found: dict[str, dict[str, Curve]] = {}
-        for name, arm in self.preferences.items():
+        for name, arm in self.preferences.items() if self.spread else ():
             of = farthest({name: arm})[name]
             for metric in PREFERENCES:
                 curve = preference_curve(of, metric, crossed_seeds=self.comparison.crossed_seeds)
@@ -529,13 +519,10 @@ class Progress:
                 curves[name] = best_curve(arm, crossed_seeds=self.comparison.crossed_seeds)
         return curves
 
-    @property
+    @cached_property
     def diversity(self) -> Mapping[str, Interval | None]:
         """Arm -> the diversity of its archives: the mean L1 distance of two elites' reward vectors, mean over problems;
         None before there are any."""
-        return self._keep("diversity", self._read_diversity)
-
-    def _read_diversity(self) -> dict[str, Interval | None]:
         crossed, found = self.comparison.crossed_seeds, dict[str, Interval | None]()
         for number, arm in enumerate(self.comparison.arms):
             spread = np.full((len(self._rows), len(arm.runs)), np.nan)
@@ -548,11 +535,11 @@ class Progress:
             found[arm.name] = mean_interval(known, crossed_seeds=crossed) if len(known) else None
         return found
 
-    @property
+    @cached_property
     def sets(self) -> list[AnswerSet]:
         """The best set of answers to each problem, without held-out scores, of a single run that is to show it."""
-        runs, spread = self.comparison.runs, self.spread
-        return self._keep("sets", lambda: choose_sets(self.store, runs, spread=spread) if len(runs) == 1 else [])
+        runs = self.comparison.runs
+        return choose_sets(self.store, runs, spread=self.spread) if len(runs) == 1 else []
 
     def training(self, number: int) -> dict[str, Curve]:
         """The metrics of IN_SEARCH over the steps of the arm's run that was trained last."""
@@ -651,10 +638,9 @@ class Progress:
             tuple(self._all[row] for row in self._rows),
             comparison.reference,
             comparison.failed,
-            self.failed,
             self.summary if statistics and begun else None,
             tuple(self.verdicts) if statistics and begun else (),
-            self._keep("improvements", self._improvements, self._version) if begun else (),
+            self._improvements() if begun else (),
             self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
         )
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
@@ -687,12 +673,21 @@ class Progress:
             valid = [one for one in self.read_valid(problem) if name in (None, names[one.arm])]
             return max(valid, key=rank, default=None)
 
-        best = self._keep(f"weighted {problem} {name} {weights}", choose)
+        best = self._keep((self._version, problem, name, *weights), choose)
         if best is None:
             return Weighted(self._weights, fault="no valid answer yet")
         of_run = self.store.problems(best.run.id)[self._rows[problem]]
         read = partial(self._detail, names[best.arm], problem, best.run, of_run, best.stored.id)
-        return Weighted(self._weights, self._keep("weighted", read, best.stored.id))
+        return Weighted(self._weights, self._keep(best.stored.id, read))
+
+    def _keep(self, key: object, read: Callable[[], _Made]) -> _Made:
+        """What was read for this key, again only if it has changed since."""
+        if key not in self._answers:
+            while len(self._answers) >= _ANSWERS_KEPT:
+                del self._answers[next(iter(self._answers))]
+            self._answers[key] = read()
+        answer: _Made = self._answers[key]
+        return answer
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
@@ -729,7 +724,7 @@ class Progress:
         if at is None:
             return None
         rises = [self._searches[at].rises.get((self._rows[problem], run.column), ()) for run in self._of_arm(at)]
-        return self._keep("detail", lambda: self.best(problem, name), problem, name, *map(len, rises))
+        return self._keep((problem, name, *map(len, rises)), lambda: self.best(problem, name))
 
     def _improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest best answers, the last first."""

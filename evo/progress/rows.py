@@ -531,7 +531,7 @@ def improvement_rows(snapshot: Snapshot, now: float) -> list[TableRow]:
     places = {arm.name: place for place, arm in enumerate(snapshot.arms)}
     prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
     several = {"arm": len(places) > 1, "problem": len(snapshot.problems) > 1, "seed": snapshot.arms[0].seeds > 1}
-    rows = []
+    rows = list[TableRow]()
     for line in snapshot.improvements:
         row = {
             "ago": TableCell(ago(now - line.created), mark="faint"),

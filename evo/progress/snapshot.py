@@ -188,7 +188,6 @@ class Snapshot(Comparison):
     """All data of a screen: the comparison with its arms as far as they are. Times are seconds since 1970.
 
     problems: none before a search has begun
-    faults: what stopped the problems that do not count
     summary: all arms at the horizon; verdict: a line for each pair of arms
     detail: the selected answer, if an arm is selected
     weighted: the best answer under weights that the viewer chose
@@ -197,7 +196,6 @@ class Snapshot(Comparison):
     """
 
     arms: tuple[ArmSnapshot, ...]
-    faults: tuple[FailedProblem, ...] = ()
     summary: Summary | None = None
     verdict: tuple[Verdict, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()

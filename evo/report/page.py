@@ -18,9 +18,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
-from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from evo.comparison.summary import describe_verdict
 from evo.errors import BadInput, at_file
@@ -65,11 +66,6 @@ _MOST_DETAILS = 500
 _ARMS_STYLED = 56
 _SHOWN_IN_CHARTS = 6
 """Charts of a search's training at most."""
-_KINDS = (
-    (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
-    (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
-)  # fmt: skip
-"""Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
 def build_page(progress: Progress, *, held_out: bool = False, base: str = "") -> SimpleNamespace:
@@ -240,12 +236,8 @@ def _digest(text: str) -> str:
 
 def highlight_python(code: str) -> Markup:
     """The code, escaped, with every character visible. Text that is not Python is highlighted as far as possible."""
-    parts = []
-    for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(code):
-        shown = escape(visible(text))
-        name = next((name for known, name in _KINDS if kind in known), None)
-        parts.append(shown if name is None else Markup('<span class="{}">{}</span>').format(name, shown))
-    return Markup("").join(parts)
+    lexer, formatter = PythonLexer(stripnl=False, ensurenl=False), HtmlFormatter(nowrap=True)
+    return Markup(highlight(visible(code), lexer, formatter).rstrip("\n"))
 
 
 def write_training_report(folder: str, file: str) -> int:

@@ -127,8 +127,6 @@ class AnswerScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "app.step_back", "Back"),
-        Binding("n", "app.step(1)", "Next problem"),
-        Binding("b", "app.step(-1)", "Previous"),
         Binding("right", "app.turn(1)", "Next arm"),
         Binding("left", "app.turn(-1)", show=False),
     ]
@@ -175,8 +173,6 @@ class ScreenApp(App[int]):
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
         Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
         Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell, until fg"),
-        Binding("j", "move(1)", show=False),
-        Binding("k", "move(-1)", show=False),
     ]  # fmt: skip
 
     def __init__(
@@ -354,7 +350,7 @@ class ScreenApp(App[int]):
         self.call_after_refresh(self._show_curves)  # what is above them may have another height now
         side = query("#side")
         room = max(40, side.size.width - 3) if side.display and side.size.width else width - 2
-        query("#panels", Static).update(draw.panels(snapshot, room, self._now(), palette))
+        query("#panels", Static).update(draw.improvements(snapshot, room, self._now(), palette))
         self._show_answer()
 
     def _show_curves(self) -> None:
@@ -443,21 +439,11 @@ class ScreenApp(App[int]):
         else:
             self._choose(search="", unsolved=False, differing=False)
 
-    def action_step(self, by: int) -> None:
-        if self._rows:
-            at = self._rows.index(self._problem) + by if self._problem in self._rows else 0
-            self._select(self._rows[min(max(0, at), len(self._rows) - 1)])
-            self._base.query_one(DataTable).move_cursor(row=self._rows.index(self._problem))
-
     def action_turn(self, by: int) -> None:
         if self.snapshot is not None:
             self._arm = (self._arm + by) % len(self.snapshot.arms)
             self._again.set()
             self._show_answer()
-
-    def action_move(self, by: int) -> None:
-        table = self._base.query_one(DataTable)
-        table.move_cursor(row=max(0, table.cursor_row + by))
 
     def action_panels(self) -> None:
         """On a narrow screen the panels take the place of the problems; on a wide one the arrows move them."""

@@ -13,7 +13,6 @@ from evo.progress.rows import (
     arm_weights,
     common_prefix,
     curve_title,
-    error_rows,
     improvement_rows,
     problems_table,
 )
@@ -131,28 +130,12 @@ def curves_title(snapshot: Snapshot) -> str:
     return "solve rate" if snapshot.has_targets else curve_title(snapshot)
 
 
-def panels(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
-    """The smaller panels, one below the other: those that have something to show."""
+def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
+    """The last rises of a best value."""
     rows = improvement_rows(snapshot, now)[:_MOST_IMPROVEMENTS]
-    made: list[tuple[str, RenderableType]] = [
-        ("last improvements", palette.table(rows) if rows else Text("none yet", palette.muted))
-    ]
-    if snapshot.errors or snapshot.faults:
-        made.insert(0, ("errors", errors(snapshot, palette)))
-    parts: list[RenderableType] = []
-    for title, body in made:
-        line = Text(title + " ", STRONG)
-        parts += [line.append("─" * max(0, width - line.cell_len), palette.muted), body, Text("")]
-    return Group(*parts[:-1])
-
-
-def errors(snapshot: Snapshot, palette: Palette) -> RenderableType:
-    """Kinds of faults by arm, then the problems whose scorer failed."""
-    faults = []
-    for problem in snapshot.faults:
-        line = Text("scorer failed ", palette.bad).append(f"{shorten(problem.name, 24)} ({shorten(problem.arm, 12)}) ")
-        faults.append(line.append(clean(" ".join(problem.message.split())), palette.muted))
-    return Group(*[palette.table(rows)] if (rows := error_rows(snapshot)) else [], *faults)
+    line = Text("last improvements ", STRONG)
+    line.append("─" * max(0, width - line.cell_len), palette.muted)
+    return Group(line, palette.table(rows) if rows else Text("none yet", palette.muted))
 
 
 def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Palette) -> RenderableType:
@@ -173,4 +156,4 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
         parts += [Text("problems", STRONG), drawn]
         parts.append(Text(legend(snapshot), palette.muted, overflow="ellipsis", no_wrap=True))
     parts += [draw_best(snapshot, palette)] * (snapshot.detail is not None)
-    return Group(*parts, Text(""), panels(snapshot, width, now, palette))
+    return Group(*parts, Text(""), improvements(snapshot, width, now, palette))

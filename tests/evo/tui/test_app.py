@@ -77,11 +77,10 @@ def test_a_viewer_paints_what_changed_opens_rows_explains_words_and_leaves():
         assert isinstance(it.app.screen, HelpScreen) and "Keys" in it.text()
         assert "best answer under other weights" in it.text()
         await it.press("escape")
-        await it.press("down", "down", "j", "k")
-        assert it.app._problem == 2
+        await it.press("down", "down", "down")
+        assert it.app._problem == 3
         await it.press("enter")
         assert isinstance(it.app.screen, AnswerScreen) and "reading …" in it.text()
-        await it.press("n")
         it.app.show_snapshot(samples.detailed())
         await it.press("right")
         assert it.app._arm == 1 and it.app._problem == 3 and "candidate 3446" in it.text()

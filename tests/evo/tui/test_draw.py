@@ -12,7 +12,6 @@ from rich.console import Console
 from evo.comparison.results import standings
 from evo.progress.answer import diff_answers, unit_of
 from evo.progress.rows import against_cell, outcome_cell, problems_table
-from evo.progress.snapshot import FailedProblem
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
 from evo.tui.palette import DARK
@@ -79,17 +78,13 @@ def test_narrow_screens_leave_the_lightest_columns_out():
 
 
 def test_no_column_of_a_narrow_panel_is_cut_to_nothing():
-    rows = printed(draw.panels(samples.alone(), 43, samples.NOW, DARK), 43).splitlines()[-13:]
+    rows = printed(draw.improvements(samples.alone(), 43, samples.NOW, DARK), 43).splitlines()[-13:]
     assert rows[0].split() == ["ago", "problem", "iter.", "best", "change"]
     assert all(row[30:].strip(" …") for row in rows[1:] if "+" in row)
 
 
-def test_failed_problems_are_named_with_their_reason():
-    snapshot = samples.finished()
-    fault = FailedProblem("maze:hard/99", "grpo", "no\nscore")
-    snapshot = replace(snapshot, failed=snapshot.problems[:1], faults=(fault,))
-    text = printed(draw.errors(snapshot, DARK), 100)
-    assert "scorer failed maze:hard/99 (grpo) no score" in text and "unreadable reply" in text
+def test_failed_problems_are_counted_at_the_head():
+    snapshot = replace(samples.finished(), failed=samples.finished().problems[:1])
     assert "1 left out" in draw.head(snapshot, 120, samples.NOW, DARK).plain
 
 
