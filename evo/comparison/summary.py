@@ -146,7 +146,7 @@ def preference_curve(arm: Results, metric: str, *, crossed_seeds: bool = False) 
 
 
 def step_curve(values: Sequence[tuple[int, Any]]) -> Curve:
-    """A metric over steps, NaN where it is not a number; without a band."""
+    """A metric over steps, NaN for what is no number; without a band."""
     known = [
         value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan for _, value in values
     ]
