@@ -14,8 +14,8 @@ from click.core import ParameterSource
 
 from evo.cli.options import db_option, json_option, named_weights_option, open_wide_console, paint_table, print_json
 from evo.errors import BadInput, at_file
+from evo.progress.model import JudgedWeights, open_runs
 from evo.progress.rows import make_table, run_row
-from evo.progress.weighing import JudgedWeights, open_runs
 from evo.whole_file import write_whole
 from islands.comparisons import delete_runs, rename_runs, rivals_of, runs_named
 from islands.groups import export_groups

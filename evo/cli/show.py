@@ -44,7 +44,7 @@ from evo.progress.answer import (
     verified_score,
 )
 from evo.progress.answer_set import AnswerSet, choose_sets
-from evo.progress.model import Progress
+from evo.progress.model import JudgedWeights, Progress, open_runs
 from evo.progress.rows import (
     WEIGHTINGS,
     WORTH,
@@ -58,7 +58,6 @@ from evo.progress.rows import (
     word_cell,
 )
 from evo.progress.training import TrainingProgress, is_training
-from evo.progress.weighing import JudgedWeights, open_runs
 from evo.report.tables import (
     arms_table,
     comparison_dict,

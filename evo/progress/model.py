@@ -10,6 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from heapq import nlargest
@@ -49,9 +50,10 @@ from evo.search.resources import planned_iterations
 from evo.stats.differences import Verdict
 from evo.stats.intervals import Interval, mean_interval
 from islands.browse import candidate, first_prompt
+from islands.comparisons import runs_named
 from islands.groups import children
 from islands.lock import LOST
-from islands.reweigh import fitness_under
+from islands.reweigh import fitness_under, reweigh
 from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
@@ -86,6 +88,23 @@ IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "b
 """The metrics of a training during a search that are shown, in their order."""
 
 _Made = TypeVar("_Made")
+
+
+JudgedWeights = Mapping[str, float] | str | None
+"""By objective; None, or problems.weights.SPREAD, for the runs as they were searched."""
+
+
+@contextmanager
+def open_runs(db: str, names: Sequence[str], weights: JudgedWeights = None) -> Iterator[Store]:
+    """The database, to be read; with weights only these runs and comparisons, judged under them. Raises UnknownRun,
+    and BadAddress for weights that do not fit the objectives."""
+    with Store.open(db, read_only=True) as store:
+        if weights is None or isinstance(weights, str):
+            yield store
+            return
+        runs = {run.id: run for name in names for run in runs_named(store, name)}
+        with reweigh(store, list(runs.values()), weights, problem_of) as copy:
+            yield copy
 
 
 class BestSoFar(NamedTuple):

@@ -36,16 +36,6 @@ from evo.tui.child import WatchedSearch
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
-from evo.tui.problems import (
-    NAME,
-    WON,
-    TableChoice,
-    chosen_problems,
-    describe_wins,
-    legend,
-    problem_row,
-    problem_titles,
-)
 from islands.errors import DatabaseUnavailable
 from islands.types import ProblemRecord
 from problems.contract import BadAddress
@@ -190,7 +180,7 @@ class ScreenApp(App[int]):
         self.failure: Exception | None = None
         self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
         self._loading, self._stopping = loading, 0
-        self._choice, self._problem, self._arm, self._weights = TableChoice(), 0, 0, dict[str, float]()
+        self._choice, self._problem, self._arm, self._weights = draw.TableChoice(), 0, 0, dict[str, float]()
         self._tabled: Snapshot | None = None  # whose table of problems is `_problems`
         self._problems = Table("", "", (), ())
         self._rows, self._cells = list[int](), dict[tuple[int, int], tuple[str, str]]()
@@ -364,9 +354,9 @@ class ScreenApp(App[int]):
         width = (table.size.width or self.size.width - 2) - 1
         if self._tabled is not snapshot:
             self._tabled, self._problems = snapshot, problems_table(snapshot)
-        rows = chosen_problems(snapshot, self._choice)
-        cells = [problem_row(self._problems, snapshot, row, width, palette) for row in rows]
-        titles = problem_titles(self._problems, snapshot, palette) if rows else [Text("problem")]
+        rows = draw.chosen_problems(snapshot, self._choice)
+        cells = [draw.problem_row(self._problems, snapshot, row, width, palette) for row in rows]
+        titles = draw.problem_titles(self._problems, snapshot, palette) if rows else [Text("problem")]
         named = [title.plain for title in titles]
         if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:
             self._rows, self._cells = rows, {}
@@ -387,8 +377,8 @@ class ScreenApp(App[int]):
         weights = clean(f"weights {write_weights(self._weights)}  ") if self._weights else ""
         chosen = f"{self._choice.describe(snapshot, len(rows))}  {weights}"
         about = Text("problems ", STRONG).append(chosen, palette.warn)
-        about.append_text(describe_wins(snapshot, palette) if rows else Text())
-        lines = Text("\n").join([about, Text(legend(snapshot), palette.muted)])
+        about.append_text(draw.describe_wins(snapshot, palette) if rows else Text())
+        lines = Text("\n").join([about, Text(draw.legend(snapshot), palette.muted)])
         self._base.query_one("#legend", Static).update(lines)
 
     def _show_answer(self) -> None:
@@ -477,7 +467,7 @@ class ScreenApp(App[int]):
 
     def action_next_order(self) -> None:
         if self.snapshot is not None:
-            orders: list[int | None] = [None, NAME, *[WON] * (self.snapshot.reference is not None)]
+            orders: list[int | None] = [None, draw.NAME, *[draw.WON] * (self.snapshot.reference is not None)]
             orders += range(len(self.snapshot.arms))
             self._choose(order=orders[(orders.index(self._choice.order) + 1) % len(orders)], reverse=False)
 
@@ -506,7 +496,7 @@ class ScreenApp(App[int]):
         """By the column's arm, by name, or by who won; again: reversed."""
         if self.snapshot is not None:
             column = self._problems.columns[event.column_index]
-            order = {"problem": NAME, "against": WON}.get(column.kind, column.arm or 0)
+            order = {"problem": draw.NAME, "against": draw.WON}.get(column.kind, column.arm or 0)
             self._choose(order=order, reverse=self._choice.order == order and not self._choice.reverse)
 
     def _select(self, problem: int) -> None:

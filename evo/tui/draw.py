@@ -1,13 +1,20 @@
-"""What the screen shows of a snapshot: the head, the arms, the verdict, curves and panels."""
+"""What the screen shows of a snapshot: the head, the arms, the verdict, curves, the table of problems and what became
+better."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import rich.table
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from evo.progress.rows import (
     NONE,
+    Table,
     arm_name,
     arm_rows,
     arm_weights,
@@ -21,7 +28,7 @@ from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import draw_plot
-from evo.tui.problems import legend, problem_row, problem_titles
+from problems.objectives import fitness_objective
 
 _MOST_IMPROVEMENTS = 12
 
@@ -82,7 +89,7 @@ def _progress(snapshot: Snapshot, width: int, palette: Palette) -> Text:
     return text.append("─" * (bar - full), palette.muted).append(words)
 
 
-def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
+def arms(snapshot: Snapshot, width: int, palette: Palette) -> rich.table.Table:
     """A line for each arm below a line of titles; what has no room is left out."""
     rows = arm_rows(snapshot, "screen")
     weights = dict(zip(rows[0], arm_weights(), strict=True))
@@ -130,6 +137,102 @@ def curves_title(snapshot: Snapshot) -> str:
     return "solve rate" if snapshot.has_targets else curve_title(snapshot)
 
 
+NAME, WON = -1, -2
+"""Orders of the table, in addition to those by an arm, which are the arms' numbers."""
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """Which problems the table shows, and in what order.
+
+    search: a part of the name, in any case
+    order: None for the original order; NAME; WON by how often the arms are ahead of the reference; else by an arm's
+        outcome
+    """
+
+    search: str = ""
+    unsolved: bool = False
+    differing: bool = False
+    order: int | None = None
+    reverse: bool = False
+
+    def describe(self, snapshot: Snapshot, shown: int) -> str:
+        """The filters and the order in a few words; "" for neither."""
+        parts = [f"/{self.search}"] * bool(self.search) + ["unsolved"] * self.unsolved + ["differing"] * self.differing
+        parts = [f"{shown:,} of {len(snapshot.problems):,}", *parts] if parts else []
+        if self.order is not None or self.reverse:
+            named = {None: "number", NAME: "name", WON: "won"} | {n: arm.name for n, arm in enumerate(snapshot.arms)}
+            parts.append(f"by {named[self.order]}" + " reversed" * self.reverse)
+        return clean(" · ".join(parts))
+
+
+def chosen_problems(snapshot: Snapshot, choice: TableChoice) -> list[int]:
+    """Numbers of the problems shown, in order."""
+    names, part, standing = [one.name for one in snapshot.problems], choice.search.casefold(), snapshot.standing
+    hidden = choice.unsolved & ~standing.unsolved | choice.differing & ~standing.differing
+    rows = [row for row, name in enumerate(names) if part in name.casefold() and not hidden[row]]
+    if choice.order == NAME:
+        rows.sort(key=lambda row: natural(names[row]))
+    elif choice.order == WON:
+        rows.sort(key=np.nan_to_num(-standing.sign).sum(axis=0).__getitem__)
+    elif choice.order is not None:
+        rows.sort(key=partial(_outcome_order, snapshot, choice.order))
+    return rows[::-1] if choice.reverse else rows
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key by which maze:hard/9 comes before maze:hard/10."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
+
+
+def _outcome_order(snapshot: Snapshot, arm: int, row: int) -> tuple[float, float, float]:
+    """Solved by most seeds first, of those the soonest, and the unsolved by the best value, the best first."""
+    standing, lower = snapshot.standing, fitness_objective(snapshot.problems[row].metrics).lower
+    best, share = float(standing.best[arm, row]), np.nan_to_num(standing.solved[arm, row])
+    return -share, standing.took[arm, row], np.inf if best != best else best if lower else -best
+
+
+def problem_titles(table: Table, snapshot: Snapshot, palette: Palette) -> list[Text]:
+    """Of the columns; the first names what the problems' names have in common."""
+    prefix = clean(common_prefix([problem.name for problem in snapshot.problems])).rstrip("/:_-")
+    alone, titles = len(snapshot.arms) == 1, []
+    for column in table.columns:
+        title = prefix or "problem" if column.kind == "problem" else column.kind or column.title
+        if alone or column.arm is None:
+            titles.append(Text(title, palette.muted))
+        else:
+            name = title if column.kind == "against" else shorten(column.title, 18)
+            titles.append(Text(f"{palette.mark(column.arm)} {name}", palette.arm(column.arm)))
+    return titles
+
+
+def problem_row(table: Table, snapshot: Snapshot, row: int, width: int, palette: Palette) -> list[Text]:
+    """The cells of a problem. width: of the screen"""
+    prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
+    name, *cells = table.rows[row]
+    return [Text(shorten(name.text[prefix:], 30 if width >= 110 else 16)), *map(palette.paint, cells)]
+
+
+def describe_wins(snapshot: Snapshot, palette: Palette) -> Text:
+    """The problems won, lost and level of each arm against the reference; empty without one."""
+    text = Text()
+    for number, arm in enumerate(snapshot.arms):
+        if snapshot.reference not in (None, arm.name):
+            won, lost, level = snapshot.standing.counts(number)
+            text.append(f"{palette.mark(number)} {shorten(arm.name, 16)} ", palette.arm(number))
+            text.append(f"{won} won", palette.good).append(" ").append(f"{lost} lost", palette.bad)
+            text.append(f" {level} level   ", palette.muted)
+    return text
+
+
+def legend(snapshot: Snapshot) -> str:
+    """What the cells mean."""
+    solved = "@N solved after N iterations, else " if snapshot.has_targets else ""
+    against = f" · against {shorten(snapshot.reference, 16)}" if snapshot.reference else ""
+    lower = any(fitness_objective(problem.metrics).lower for problem in snapshot.problems)
+    return f"{solved}the best value so far{', ↓ lower is better' * lower}{against}"
+
+
 def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
     """The last rises of a best value."""
     rows = improvement_rows(snapshot, now)[:_MOST_IMPROVEMENTS]
@@ -148,7 +251,7 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
     ]
     if snapshot.problems:
         table = problems_table(snapshot)
-        drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        drawn = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for title in problem_titles(table, snapshot, palette):
             drawn.add_column(title, no_wrap=True)
         for row in range(len(table.rows)):

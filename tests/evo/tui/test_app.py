@@ -14,7 +14,7 @@ from textual.widgets import DataTable, Input
 from evo.errors import INTERRUPTED
 from evo.progress.snapshot import Weighted
 from evo.tui.app import AnswerScreen, HelpScreen, ScreenApp, WeightsScreen, choose_theme
-from evo.tui.problems import NAME, WON, TableChoice
+from evo.tui.draw import NAME, WON, TableChoice
 from islands.errors import DatabaseUnavailable
 
 

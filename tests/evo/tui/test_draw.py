@@ -14,8 +14,8 @@ from evo.progress.answer import diff_answers, unit_of
 from evo.progress.rows import against_cell, outcome_cell, problems_table
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
+from evo.tui.draw import NAME, WON, TableChoice, chosen_problems, natural, problem_row, problem_titles
 from evo.tui.palette import DARK
-from evo.tui.problems import NAME, WON, TableChoice, chosen_problems, natural, problem_row, problem_titles
 from islands.lock import LOST
 from problems.objectives import Objective
 
