@@ -269,10 +269,12 @@ class Progress:
     def refresh(self) -> None:
         """Read all new rows that are committed. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
         before = self._basis
-        with self.store.read():
-            self._refresh()
-        if self._basis != before:
-            self._forget()
+        try:
+            with self.store.read():
+                self._refresh()
+        finally:  # a reading that failed may have read some runs
+            if self._basis != before:
+                self._forget()
 
     def _refresh(self) -> None:
         states = run_states(self.store, self.name)
@@ -364,9 +366,11 @@ class Progress:
     @property
     def _basis(self) -> tuple[object, ...]:
         """What the values depend on."""
-        return self._version, self.comparison.ended_by_budget, self.comparison.budget
+        comparison = self.comparison
+        return self._version, comparison.budget, *(run.status for run in comparison.runs)
 
     def _forget(self) -> None:
+        """Compute the values again when they are asked for."""
         for name, value in vars(Progress).items():
             if isinstance(value, cached_property):
                 vars(self).pop(name, None)
