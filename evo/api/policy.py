@@ -18,12 +18,11 @@ from evo.config.run import EvaluateConfig, check_trackers, tracker_name
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
 from evo.evaluation.evaluate import run_evaluation
-from evo.progress.training import is_training
+from evo.progress.training import format_metrics, is_training, summarize_training
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
 from evo.search.stop import Stop
 from evo.training.directory import TrainingDirectory
-from evo.training.display import format_metrics, summarize_training
 from problems.registry import given
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from evo.api.arguments import check_run_name, database
 from evo.errors import BadInput
 from evo.progress.answer_set import AnswerSet, choose_sets
-from evo.progress.model import Progress, SearchRecord
-from evo.progress.weighing import JudgedWeights, open_runs
+from evo.progress.model import JudgedWeights, Progress, SearchRecord, open_runs
 from evo.report.page import write_report
-from evo.report.terminal import comparison_dict as comparison_dict
+from evo.report.tables import comparison_dict as comparison_dict
 from evo.search.status import clock
 from evo.values import as_dict, write_number
 from islands.browse import candidates_table

@@ -23,7 +23,7 @@ from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
 from evo.config.parse import fields_for, parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.progress.weighing import open_runs
+from evo.progress.model import open_runs
 from evo.runs.preflight import ASK_TELL
 from evo.runs.resume import config_of, resume_run
 from evo.runs.start import Changes, start_run

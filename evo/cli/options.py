@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+import rich.table
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from evo.errors import BadInput
@@ -22,7 +22,7 @@ from problems.redaction import redact
 from problems.weights import SPREAD, parse_weights
 
 if TYPE_CHECKING:
-    from evo.progress.rows import TableRow  # a search does without
+    from evo.progress.rows import Table  # a search does without
 
 WIDE = 1000
 SCHEMA = 2
@@ -128,7 +128,9 @@ def print_table(
     right: titles of right-aligned columns"""
     held = [at for at in range(len(titles)) if not rows or any(row[at] not in ("-", "") for row in rows)]
     titles, rows = [titles[at] for at in held], [[row[at] for at in held] for row in rows]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if console.is_terminal else "")
+    table = rich.table.Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if console.is_terminal else ""
+    )
     for title in titles:
         table.add_column(Text(title), justify="right" if title in right else "left", overflow="fold")
     for row in rows:
@@ -136,16 +138,21 @@ def print_table(
     console.print(table, width=Console().width if console.is_terminal else None)
 
 
-def print_rows(console: Console, rows: Sequence[TableRow], titles: Mapping[str, str]) -> None:
-    """Print rows of cells as that table. titles: of the columns, by the names of their cells"""
-    texts = [
-        [f"{row[name].text} {row[name].note if name in NOTED else ''}".rstrip() for name in titles] for row in rows
+def paint_table(console: Console, table: Table | None, noted: Collection[str] = ("best",)) -> None:
+    """Print a table of cells below its caption; nothing without one. noted: columns with room for notes"""
+    if table is None:
+        return
+    if table.caption:
+        console.print(Text(f"\n{clean(table.caption)}"), soft_wrap=True)
+    titles = [column.title.replace(" ", "\n") for column in table.columns]  # narrow columns
+    shown = [column.title in noted for column in table.columns]
+    rows = [
+        [f"{cell.text} {cell.note * note}".rstrip() for cell, note in zip(row, shown, strict=True)]
+        for row in table.rows
     ]
-    print_table(console, list(titles.values()), texts, [t for n, t in titles.items() if any(r[n].number for r in rows)])
-
-
-NOTED = ("best",)
-"""Cells whose note a terminal has room for."""
+    print_table(
+        console, titles, rows, [title for title, column in zip(titles, table.columns, strict=True) if column.number]
+    )
 
 
 def read_command() -> str:

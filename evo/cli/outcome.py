@@ -41,14 +41,13 @@ def print_outcome(
         failure, interrupted = None, outcome.interrupted
     else:
         if output.as_json:
-            sets = [found.as_dict() for found in _read_sets(outcome, output.db)]
-            shown: dict[str, Any] = {**outcome.summary, "sets": sets, "preferences": None}
-            if _is_spread(outcome):
-                from evo.report.terminal import preferences_dict  # intervals: scipy
+            shown: dict[str, Any] = {"sets": [], "preferences": None}
+            with _read_results(outcome, output.db) as (progress, sets):
+                if progress is not None:
+                    from evo.report.tables import preferences_dict
 
-                with _read_progress(outcome, output.db) as progress:
-                    shown["preferences"] = preferences_dict(progress)
-            print_json(shown)
+                    shown = {"sets": [found.as_dict() for found in sets], "preferences": preferences_dict(progress)}
+            print_json({**outcome.summary, **shown})
         else:
             _print_search(outcome, output.db, console)
         faults, failure, interrupted = outcome.faults, outcome.failure, outcome.outcome == "interrupted"
@@ -80,80 +79,71 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
 
 
 def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
-    summary, named = outcome.summary, format_arguments(outcome.run, db)
-    problems, wants_set = summary.get("problems", []), _wants_set(outcome)
+    summary, config, named = outcome.summary, outcome.config, format_arguments(outcome.run, db)
+    problems = summary.get("problems", [])
+
+    def say(line: str, style: str = "") -> None:
+        console.print(line, style=style, soft_wrap=True, markup=False)
+
     rows = [_make_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
     print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
     if len(problems) == 1 and (values := problems[0].get("values")):
         told = problems[0]
         metrics = [Objective(name, told["directions"][name] == "min", seed=told["seed"][name]) for name in values]
-        console.print(write_values(metrics, list(values.values())), soft_wrap=True, markup=False)
+        say(write_values(metrics, list(values.values())))
     if len(problems) > SHOWN_PROBLEMS:
-        left = len(problems) - SHOWN_PROBLEMS
-        console.print(f"... and {left} more (evo show {named})", soft_wrap=True, markup=False)
-    if outcome.config is not None and (told := describe_fitness(outcome.config.weights)):
-        console.print(told, soft_wrap=True, markup=False)
+        say(f"... and {len(problems) - SHOWN_PROBLEMS} more (evo show {named})")
+    if config is not None and (told := describe_fitness(config.weights)):
+        say(told)
     why = f" ({escape(outcome.reason)})" if outcome.reason and outcome.outcome != "interrupted" else ""
     # a problem whose scorer failed counts nowhere
     known = sum(problem["target"] is not None and not problem["stopped"].startswith("failed") for problem in problems)
     work = describe_work(summary, summary["seconds"], summary["solved"], known)
     console.print(f"\n[bold]{ENDED[outcome.outcome]}[/bold]{why}: run [bold]{escape(outcome.run)}[/bold], {work}")
-    console.print(describe_metrics(summary), style="dim")
-    if unscored := summary.get("unscored"):
-        console.print("[yellow]nothing was scored:[/yellow]")
-        for reason, count in unscored["reasons"].items():
-            console.print(f"  {count:,} x {' '.join(reason.split())[:200]}", soft_wrap=True, markup=False)
-        if reply := " ".join(unscored["reply"].split()):
-            console.print(f"  a reply: {reply[:200]}", soft_wrap=True, markup=False)
-    elif summary["groups"] and not (any(each["improved"] for each in problems) or wants_set):
-        told = "nothing was earned: no answer is better than what the search began with"
-        console.print(told, style="yellow", soft_wrap=True)
-    if summary.get("sandbox") == "none":
-        console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
-    _print_training(outcome, console)
-    if _is_spread(outcome):
-        from evo.report.terminal import print_preferences  # intervals: scipy
+    say(describe_metrics(summary), "dim")
+    with _read_results(outcome, db, SHOWN_SETS) as (progress, sets):
+        if unscored := summary.get("unscored"):
+            say("nothing was scored:", "yellow")
+            for reason, count in unscored["reasons"].items():
+                say(f"  {count:,} x {' '.join(reason.split())[:200]}")
+            if reply := " ".join(unscored["reply"].split()):
+                say(f"  a reply: {reply[:200]}")
+        elif summary["groups"] and progress is None and not any(each["improved"] for each in problems):
+            say("nothing was earned: no answer is better than what the search began with", "yellow")
+        if summary.get("sandbox") == "none":
+            say("warning: --sandbox none: the policy's code ran without isolation", "yellow")
+        _print_training(outcome, console)
+        if progress is not None:
+            from evo.cli.show import print_preferences, print_set
 
-        with _read_progress(outcome, db) as progress:
             print_preferences(console, progress)
-    for found in _read_sets(outcome, db, SHOWN_SETS):
-        from evo.report.terminal import print_set  # intervals: scipy
-
-        print_set(console, found)
-    if wants_set and len(problems) > SHOWN_SETS:
-        command = f"evo best {named}" if outcome.config and outcome.config.set_size else f"evo show {named}"
-        console.print(f"Sets of all {len(problems)} problems: {command}", soft_wrap=True, markup=False)
+            for found in sets:
+                print_set(console, found)
+            if len(problems) > SHOWN_SETS:
+                command = "best" if config and config.set_size else "show"
+                say(f"Sets of all {len(problems)} problems: evo {command} {named}")
     if outcome.outcome != "done":
-        console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
-    console.print(f"Next: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
-
-
-def _is_spread(outcome: SearchOutcome) -> bool:
-    return outcome.config is not None and outcome.config.weights == SPREAD
-
-
-def _wants_set(outcome: SearchOutcome) -> bool:
-    return _is_spread(outcome) or (outcome.config is not None and bool(outcome.config.set_size))
+        say(f"Resume with: evo resume {named}")
+    say(f"Next: evo show {named}   evo best {named}")
 
 
 @contextmanager
-def _read_progress(outcome: SearchOutcome, db: str) -> Iterator[Progress]:
-    from evo.progress.model import Progress  # intervals: scipy
+def _read_results(
+    outcome: SearchOutcome, db: str, most: int | None = None
+) -> Iterator[tuple[Progress | None, list[AnswerSet]]]:
+    """The run, and the best sets of its first `most` problems, with held-out scores unless it was interrupted; None of
+    a plain search, which does without."""
+    config = outcome.config
+    if config is None or not (config.set_size or config.weights == SPREAD):
+        yield None, []
+        return
+    from evo.progress.answer_set import choose_sets
+    from evo.progress.model import Progress
 
     with Store.open(db, read_only=True) as store:
-        yield Progress.open(store, outcome.run)
-
-
-def _read_sets(outcome: SearchOutcome, db: str, most: int | None = None) -> list[AnswerSet]:
-    """The best sets of the first `most` problems, if the run was to show them; held-out scores unless it was
-    interrupted."""
-    if not _wants_set(outcome):
-        return []
-    from evo.progress.answer_set import choose_sets  # a plain search does without
-
-    with Store.open(db, read_only=True) as store:
-        runs = [store.run(outcome.run)]
-        return choose_sets(store, runs, held_out=outcome.outcome == "done", most=most, spread=True)
+        progress = Progress.open(store, outcome.run)
+        runs, done = progress.comparison.runs, outcome.outcome == "done"
+        yield progress, choose_sets(store, runs, held_out=done, most=most, spread=True)
 
 
 def _print_training(outcome: SearchOutcome, console: Console) -> None:
@@ -185,8 +175,9 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
 
 
 def _print_comparison(outcome: ComparisonOutcome, output: OutputOptions, console: Console, against: str | None) -> None:
+    from evo.cli.show import print_comparison
     from evo.progress.model import Progress
-    from evo.report.terminal import comparison_dict, print_comparison  # verdicts: scipy
+    from evo.report.tables import comparison_dict  # verdicts: scipy
 
     with Store.open(output.db, read_only=True) as store:
         progress = Progress.open(store, outcome.name, against)

@@ -24,9 +24,9 @@ from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
 from evo.config.train import TraceSettings, TrainRun
 from evo.errors import INTERRUPTED
+from evo.progress.training import print_training, summarize_training
 from evo.search.status import clock, describe_usage
 from evo.search.stop import StopReason
-from evo.training.display import print_training, summarize_training
 from problems.weights import describe_fitness
 from vpo.training.config import EstimationSettings, TrainerSettings
 

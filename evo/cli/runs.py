@@ -12,10 +12,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from evo.cli.options import db_option, json_option, named_weights_option, open_wide_console, print_json, print_rows
+from evo.cli.options import db_option, json_option, named_weights_option, open_wide_console, paint_table, print_json
 from evo.errors import BadInput, at_file
-from evo.progress.rows import run_row
-from evo.progress.weighing import JudgedWeights, open_runs
+from evo.progress.model import JudgedWeights, open_runs
+from evo.progress.rows import make_table, run_row
 from evo.whole_file import write_whole
 from islands.comparisons import delete_runs, rename_runs, rivals_of, runs_named
 from islands.groups import export_groups
@@ -65,7 +65,8 @@ def _to_dict(line: RunOverview, among: Sequence[RunOverview]) -> dict[str, Any]:
 def _print(lines: Sequence[RunOverview]) -> None:
     """A line for each run and comparison, the newest first."""
     console = open_wide_console()
-    print_rows(console, [run_row(name, runs) for name, runs in by_comparison(lines).items()], TITLES)
+    rows = [run_row(name, runs) for name, runs in by_comparison(lines).items()]
+    paint_table(console, make_table("runs", "", [{title: row[key] for key, title in TITLES.items()} for row in rows]))
     for line in lines:
         if line.run.status == "failed" and line.run.reason:
             console.print(f"{line.run.name} failed: {line.run.reason}", soft_wrap=True)

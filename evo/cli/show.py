@@ -7,14 +7,14 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from evo.cli.flags import flag
 from evo.cli.options import (
@@ -24,11 +24,11 @@ from evo.cli.options import (
     named_weights_option,
     open_console,
     open_wide_console,
+    paint_table,
     print_json,
-    print_rows,
-    print_table,
     weights_option,
 )
+from evo.comparison.summary import describe_verdict, verdicts_of
 from evo.config.run import RunConfig
 from evo.errors import BadInput, at_file
 from evo.progress.answer import (
@@ -44,28 +44,49 @@ from evo.progress.answer import (
     verified_score,
 )
 from evo.progress.answer_set import AnswerSet, choose_sets
-from evo.progress.model import Progress, SearchRecord
-from evo.progress.rows import answer_row, number_cell, word_cell
+from evo.progress.model import JudgedWeights, Progress, open_runs
+from evo.progress.rows import (
+    WEIGHTINGS,
+    WORTH,
+    TableCell,
+    TableRow,
+    answer_row,
+    make_table,
+    number_cell,
+    preference_search_rows,
+    value_cell,
+    word_cell,
+)
 from evo.progress.training import TrainingProgress, is_training
-from evo.progress.weighing import JudgedWeights, open_runs
+from evo.report.tables import (
+    arms_table,
+    comparison_dict,
+    describe_faults,
+    describe_state,
+    differences_table,
+    preferences_dict,
+    preferences_table,
+    set_table,
+)
 from evo.runs.preflight import ASK_TELL
 from evo.search.status import describe_work, format_time
 from evo.tui.detail import draw_answer
+from evo.tui.line import visible
 from evo.tui.palette import TERMINAL
-from evo.values import as_dict, write_number, write_scored, write_value
-from islands.browse import FailedCandidate, failed_candidates
+from evo.values import as_dict, write_scored
+from islands.browse import failed_candidates
 from islands.comparisons import runs_named
-from islands.runs import ScorerChange, current_summary, format_errors, scorer_changes
 from islands.runs import best as best_of
+from islands.runs import current_summary, format_errors, scorer_changes
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
-from islands.types import Candidate, ProblemRecord, Reweighed, RunRecord
-from problems.objectives import REWARD, Objective, Value, describe_directions, measure_of, value_of
+from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.address import name_few
+from problems.objectives import REWARD, Value, describe_directions, measure_of, value_of
 from problems.weights import SPREAD, describe_fitness
 
 _LINEAGE_SHOWN, _LINEAGE_READ = 20, 1 << 31
-_VERSIONS_SHOWN = 10
-_FAILED_SHOWN = 10
+_VERSIONS_SHOWN, _FAILED_SHOWN, _ONLY_SHOWN = 10, 10, 8
 
 
 @click.command("show")
@@ -97,11 +118,15 @@ def show_command(
                 hint = f"evo show {name} lists them; two runs are shown one after the other"
                 raise BadInput(f"{candidate_id!r} is no number of a candidate: {hint}")
             _show_candidate(store, name, int(candidate_id), as_json)
-        elif runs[0].comparison == name:
-            _show_comparison(Progress.open(store, name, against, spread=weights == SPREAD), as_json, details)
         else:
-            facts = RunFacts.read(store, name, spread=weights == SPREAD)
-            print_json(facts.as_dict()) if as_json else _print_run(facts)
+            with store.read():
+                progress = Progress.open(store, name, against, spread=weights == SPREAD)
+                if runs[0].comparison == name:
+                    _show_comparison(progress, as_json, details)
+                elif as_json:
+                    print_json(_run_dict(progress))
+                else:
+                    _print_run(progress)
     return None
 
 
@@ -119,166 +144,144 @@ def _show_training(folder: str, as_json: bool) -> None:
         console.print(line, soft_wrap=True)
     rows = []
     for name, meaning in training.metrics.items():
-        values = training.curve(name).mean
-        rows.append((name, write_number(values[0]), write_number(values[-1]), meaning))
-    print_table(console, ("metric", "first", "last", "meaning"), rows, right=("first", "last"))
-    return None
+        first, last = (value_cell(Value(float(value))) for value in training.curve(name).mean[[0, -1]])
+        rows.append({"metric": word_cell(name), "first": first, "last": last, "meaning": word_cell(meaning)})
+    return paint_table(console, make_table("training", "", rows))
 
 
-@dataclass(frozen=True)
-class RunFacts:
-    """A run as `evo show` has it, as text and as JSON. best: of each problem; misread: rollouts by reason; saved: its
-    checkpoints that are there"""
-
-    run: RunRecord
-    reweighed: Reweighed | None
-    summary: Mapping[str, Any]
-    progress: Progress
-    best: Sequence[tuple[ProblemRecord, Candidate | None]]
-    sets: Sequence[AnswerSet]
-    versions: Sequence[VersionUse]
-    saved: Sequence[str]
-    scorer_changes: Sequence[ScorerChange]
-    failed: Sequence[FailedCandidate]
-    misread: Mapping[str, int]
-
-    @classmethod
-    def read(cls, store: Store, name: str, *, spread: bool) -> RunFacts:
-        with store.read():
-            run, progress = store.run(name), Progress.open(store, name, spread=spread)
-            return cls(
-                run, store.reweighed, current_summary(store, run), progress, best_of(store, run.id),
-                choose_sets(store, [run], spread=progress.spread), versions_used(store, run.id),
-                [place for place in checkpoints(store, run.id) if Path(place).is_dir()], scorer_changes(store, run.id),
-                failed_candidates(store, run.id, _FAILED_SHOWN), format_errors(store, run.id),
-            )  # fmt: skip
-
-    @property
-    def policy_changes(self) -> list[Mapping[str, Any]]:
-        return list(self.run.config.get("policy_changes") or ())
-
-    @cached_property
-    def searches(self) -> dict[int, SearchRecord]:
-        """Of every problem, by its id."""
-        return {search.problem_id: search for search in self.progress.searches(failed=True)}
-
-    def as_dict(self) -> dict[str, Any]:
-        run = self.run
-        shown: dict[str, Any] = {
-            **{name: vars(run)[name] for name in ("name", "status", "reason", "command", "seed", "commit")},
-            "config": dict(run.config),
-            **({"weights": dict(self.reweighed.weights)} if self.reweighed else {}),
-            "summary": {key: value for key, value in self.summary.items() if key != "verification"},
-            "verification": verification_of(run),
-            **self.progress.totals.as_dict(),
-            "format_errors": self.misread,
-            "versions": [asdict(version) for version in self.versions],
-            "checkpoints": self.saved,
-            "scorer_changes": [asdict(change) for change in self.scorer_changes],
-            "policy_changes": self.policy_changes,
-            "failed_candidates": [asdict(candidate) for candidate in self.failed],
-            "problems": [
-                {
-                    **best_as_dict(problem, candidate),
-                    "verified": None if candidate is None else verified_score(run, candidate.id),
-                    "best_known": best_known_of(problem),
-                    "iterations": self.searches[problem.id].iterations,
-                    "solved_at": self.searches[problem.id].solved_at,
-                    "status": problem.status,
-                    "message": problem.message,
-                }
-                for problem, candidate in self.best
-            ],
-            "sets": [found.as_dict() for found in self.sets],
-            "preferences": None,
-        }
-        if self.progress.spread:
-            from evo.report.terminal import preferences_dict  # intervals: scipy
-
-            shown["preferences"] = preferences_dict(self.progress)
-        return shown
-
-    def head(self) -> Iterator[str]:
-        """What was searched under which weights, and how far it is."""
-        run = self.run
-        if self.reweighed is not None:
-            yield from self.reweighed.lines
-        elif weights := describe_fitness(run.config.get("weights")):
-            yield weights
-        if run.config.get("policy") == ASK_TELL:
-            yield "its answers come from a Python program, so the seed does not reproduce this run"
-        elif lag := run.config.get("lag"):
-            yield f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
-        judged = [search for search in self.progress.searches() if search.problem.target is not None]
-        solved, left_out = sum(search.solved_at is not None for search in judged), len(self.progress.comparison.failed)
-        others = f"{left_out} left out" if left_out else ""
-        yield describe_work(self.progress.totals.as_dict(), run.summary.get("seconds"), solved, len(judged), others)
-        for policy in self.policy_changes:
-            before, after = policy["before"], policy["after"]
-            yield f"{format_time(policy['created'])}  the policy changed: {before} -> {after}"
-        for change in self.scorer_changes:
-            changed = f"{change.before or 'unknown'} -> {change.after}; accepted, older scores were kept"
-            yield f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}"
-
-    def below_answers(self) -> Iterator[str]:
-        """What the values mean, how near they are to the best known ones, and what a verification said of them."""
-        if len(self.best) == 1 and (directions := describe_directions(self.best[0][0].metrics)):
-            yield directions
-        for problem, candidate in self.best:
-            if (known := best_known_of(problem)) is not None:
-                reached = describe_best_known(None if candidate is None else candidate.fitness, known)
-                yield f"{problem.name}: {reached}"
-        for problem, candidate in self.best:
-            if candidate is not None and (told := describe_verified(self.run, candidate.id, problem.metrics)):
-                yield f"{problem.name}: {told}"
-        yield from (verification_of(self.run) or {}).get("sentences", ())
-
-    def faults(self) -> Iterator[str]:
-        """Checkpoints, then what went wrong."""
-        if self.saved:
-            yield "\ncheckpoints: " + ", ".join(self.saved)
-        if self.failed:
-            yield f"\nfailed candidates (evo show {self.run.name} ID):"
-        for faulty in self.failed:
-            times = f"{faulty.count:,} x " if faulty.count > 1 else ""
-            yield f"  {faulty.id}  {faulty.problem}  {times}{' '.join(faulty.error.split())[:200]}"
-        if self.misread:
-            yield "\nreplies that are unreadable or lack answers:"
-        for reason, count in sorted(self.misread.items(), key=lambda item: -item[1])[:3]:
-            yield f"  {count:,} x {reason}"
+def _run_dict(progress: Progress) -> dict[str, Any]:
+    """A run for JSON (docs/guides/runs.md)."""
+    store, (run,) = progress.store, progress.comparison.runs
+    searches = {search.problem_id: search for search in progress.searches(failed=True)}
+    summary = current_summary(store, run)
+    return {
+        **{name: vars(run)[name] for name in ("name", "status", "reason", "command", "seed", "commit")},
+        "config": dict(run.config),
+        **({"weights": dict(store.reweighed.weights)} if store.reweighed else {}),
+        "summary": {key: value for key, value in summary.items() if key != "verification"},
+        "verification": verification_of(run),
+        **progress.totals.as_dict(),
+        "format_errors": format_errors(store, run.id),
+        "versions": [asdict(version) for version in versions_used(store, run.id)],
+        "checkpoints": _saved(store, run),
+        "scorer_changes": [asdict(change) for change in scorer_changes(store, run.id)],
+        "policy_changes": list(run.config.get("policy_changes") or ()),
+        "failed_candidates": [asdict(candidate) for candidate in failed_candidates(store, run.id, _FAILED_SHOWN)],
+        "problems": [
+            {
+                **best_as_dict(problem, candidate),
+                "verified": None if candidate is None else verified_score(run, candidate.id),
+                "best_known": best_known_of(problem),
+                "iterations": searches[problem.id].iterations,
+                "solved_at": searches[problem.id].solved_at,
+                "status": problem.status,
+                "message": problem.message,
+            }
+            for problem, candidate in best_of(store, run.id)
+        ],
+        "sets": [found.as_dict() for found in progress.sets],
+        "preferences": preferences_dict(progress),
+    }
 
 
-def _print_run(facts: RunFacts) -> None:
-    console, run = open_wide_console(), facts.run
+def _saved(store: Store, run: RunRecord) -> list[str]:
+    """Its checkpoints that are there."""
+    return [path for path in checkpoints(store, run.id) if Path(path).is_dir()]
+
+
+def _print_run(progress: Progress) -> None:
+    console, store, (run,) = open_wide_console(), progress.store, progress.comparison.runs
+    best = best_of(store, run.id)
+
+    def say(*lines: str) -> None:
+        for line in lines:
+            console.print(line, soft_wrap=True)
+
     why = f" ({run.reason})" if run.reason else ""
-    console.print(
-        f"{run.name}: {run.status}{why}, started {format_time(run.created)}, seed {run.seed}, commit {run.commit}"
-    )
+    say(f"{run.name}: {run.status}{why}, started {format_time(run.created)}, seed {run.seed}, commit {run.commit}")
     console.print(run.command, style="dim", soft_wrap=True)
-    console.print("\n".join(facts.head()) + "\n", soft_wrap=True)
-    titles = ("problem", "done", "best", "target", "solved", "id", "values")
-    rows = [
-        {
-            **answer_row(problem, candidate),
-            "done": number_cell(facts.searches[problem.id].iterations, "d"),
-            "solved": number_cell(facts.searches[problem.id].solved_at, "d"),
-            **({"values": word_cell(problem.message)} if problem.status == "failed" else {}),
-        }
-        for problem, candidate in facts.best
-    ]
-    print_rows(console, rows, dict(zip(titles, titles, strict=True)))
-    for line in facts.below_answers():
-        console.print(line, soft_wrap=True)
-    if facts.progress.spread or facts.sets:
-        from evo.report.terminal import print_preferences, print_set  # intervals: scipy
+    say(*_describe_search(progress, run), "")
+    searches = {search.problem_id: search for search in progress.searches(failed=True)}
+    rows = []
+    for problem, candidate in best:
+        answer, search = answer_row(problem, candidate), searches[problem.id]
+        counts = {"done": number_cell(search.iterations, "d"), "solved": number_cell(search.solved_at, "d")}
+        failed = {"values": word_cell(problem.message)} if problem.status == "failed" else {}
+        cells = {**answer, **counts, **failed}
+        rows.append({title: cells[title] for title in ("problem", "done", "best", "target", "solved", "id", "values")})
+    paint_table(console, make_table("problems", "", rows))
+    if len(best) == 1 and (directions := describe_directions(best[0][0].metrics)):
+        say(directions)
+    for problem, candidate in best:
+        if (known := best_known_of(problem)) is not None:
+            say(f"{problem.name}: {describe_best_known(None if candidate is None else candidate.fitness, known)}")
+    for problem, candidate in best:
+        if candidate is not None and (told := describe_verified(run, candidate.id, problem.metrics)):
+            say(f"{problem.name}: {told}")
+    say(*(verification_of(run) or {}).get("sentences", ()))
+    print_preferences(console, progress)
+    for found in progress.sets:
+        print_set(console, found)
+    if len(versions := versions_used(store, run.id)) > 1:
+        _print_versions(console, versions, any(measure_of(problem.metrics).lower for problem, _ in best))
+    if saved := _saved(store, run):
+        say("\ncheckpoints: " + ", ".join(saved))
+    if faulty := failed_candidates(store, run.id, _FAILED_SHOWN):
+        say(f"\nfailed candidates (evo show {run.name} ID):")
+        for one in faulty:
+            times = f"{one.count:,} x " if one.count > 1 else ""
+            say(f"  {one.id}  {one.problem}  {times}{' '.join(one.error.split())[:200]}")
+    if misread := format_errors(store, run.id):
+        ranked = sorted(misread.items(), key=lambda item: -item[1])[:3]
+        say("\nreplies that are unreadable or lack answers:", *(f"  {count:,} x {reason}" for reason, count in ranked))
 
-        print_preferences(console, facts.progress)
-        for found in facts.sets:
-            print_set(console, found)
-    if len(facts.versions) > 1:
-        _print_versions(console, facts.versions, [problem.metrics for problem, _ in facts.best])
-    for line in facts.faults():
-        console.print(line, soft_wrap=True)
+
+def _describe_search(progress: Progress, run: RunRecord) -> Iterator[str]:
+    """What was searched under which weights, how far it is, and what `evo resume` changed."""
+    if progress.store.reweighed is not None:
+        yield from progress.store.reweighed.lines
+    elif weights := describe_fitness(run.config.get("weights")):
+        yield weights
+    if run.config.get("policy") == ASK_TELL:
+        yield "its answers come from a Python program, so the seed does not reproduce this run"
+    elif lag := run.config.get("lag"):
+        yield f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
+    judged = [search for search in progress.searches() if search.problem.target is not None]
+    solved, left_out = sum(search.solved_at is not None for search in judged), len(progress.comparison.failed)
+    others = f"{left_out} left out" if left_out else ""
+    yield describe_work(progress.totals.as_dict(), run.summary.get("seconds"), solved, len(judged), others)
+    for policy in run.config.get("policy_changes") or ():
+        before, after = policy["before"], policy["after"]
+        yield f"{format_time(policy['created'])}  the policy changed: {before} -> {after}"
+    for change in scorer_changes(progress.store, run.id):
+        changed = f"{change.before or 'unknown'} -> {change.after}; accepted, older scores were kept"
+        yield f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}"
+
+
+def print_preferences(console: Console, progress: Progress) -> None:
+    """Print what a run is worth under many weightings, if it is judged so: each problem at the end, and the curve of
+    the means."""
+    table = preferences_table(progress)
+    if table is None:
+        return
+    if len(progress.comparison.problems) > 1:
+        paint_table(console, make_table("searches", "Each problem, at the end", preference_search_rows(progress)))
+    paint_table(console, table)
+    console.print(Text(visible(table.below), "dim"), soft_wrap=True)
+
+
+def print_set(console: Console, found: AnswerSet, *, whole: bool = False) -> None:
+    """Print a set's value, its table and its answers. whole: also the further lines of an answer"""
+    if (table := set_table(found)) is None:
+        console.print(Text(visible(f"\n{found.describe()}")), soft_wrap=True)
+    else:
+        paint_table(console, table)
+        console.print(Text(table.below, "dim"), soft_wrap=True)
+    for member in found.members:
+        first, *more = visible(member.text).strip().splitlines() or [""]
+        console.print(Text(f"{member.id}: {first}{' ...' * bool(more and not whole)}"), soft_wrap=True)
+        if whole and more:
+            console.print(Text("\n".join(more)), soft_wrap=True)
 
 
 def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
@@ -291,22 +294,23 @@ def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[st
     }
 
 
-def _print_versions(console: Console, versions: Sequence[VersionUse], metrics: Sequence[Sequence[Objective]]) -> None:
-    """The policy versions that answered in the run; if there are many, only the first and the last. metrics: of the
-    run's problems: a mean over all answers is one of their rewards"""
-    root, rows = versions[0].version, list[tuple[str, ...]]()
+def _print_versions(console: Console, versions: Sequence[VersionUse], lower: bool) -> None:
+    """The policy versions that answered in the run; if there are many, only the first and the last. lower: whether a
+    fitness is a value to be lowered: a mean over all answers is one of their rewards"""
+    title, rows = "mean reward" if lower else "mean fitness", list[TableRow]()
     for use in versions:
-        saved = Path(use.checkpoint).name if use.checkpoint else ""
-        name = use.version.removeprefix(root) or root
-        mean = write_value(Value(use.fitness, REWARD))
-        rows.append((name, str(use.groups), str(use.first), str(use.last), mean, saved))
+        row = {"version": word_cell(use.version.removeprefix(versions[0].version) or use.version)}
+        counts = {"iterations": use.groups, "from": use.first, "to": use.last}
+        row |= {name: number_cell(count, "d") for name, count in counts.items()}
+        row |= {title: value_cell(Value(use.fitness, REWARD)), "checkpoint": word_cell(Path(use.checkpoint or "").name)}
+        rows.append(row)
     if len(rows) > _VERSIONS_SHOWN:
-        more = (f"... {len(rows) - _VERSIONS_SHOWN} more", "", "", "", "", "")
+        more = {
+            **dict.fromkeys(rows[0], TableCell("")),
+            "version": word_cell(f"... {len(rows) - _VERSIONS_SHOWN} more"),
+        }
         rows = [*rows[: _VERSIONS_SHOWN // 2], more, *rows[-_VERSIONS_SHOWN // 2 :]]
-    console.print("\npolicy versions", style="bold")
-    title = "mean reward" if any(measure_of(each).lower for each in metrics) else "mean fitness"
-    titles = ("version", "iterations", "from", "to", title, "checkpoint")
-    print_table(console, titles, rows, right=titles[1:-1])
+    paint_table(console, make_table("versions", "policy versions", rows))
 
 
 def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -> None:
@@ -348,8 +352,6 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
 
 
 def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
-    from evo.report.terminal import comparison_dict, print_comparison  # verdicts: scipy
-
     comparison = progress.comparison
     saved = {run.name: checkpoints(progress.store, run.id) for run in comparison.runs}
     if as_json:
@@ -364,6 +366,48 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
         if saved[run.name]:
             console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
     console.print(f"one run: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
+
+
+_LEGEND = {
+    "area": "area: under the solve curve, up to 1",
+    "median time": "median time: when half were solved",
+    "archive L1": "archive L1: diversity",
+    "wall s": "wall: time searched",
+}
+"""What a column of the arms is, where its title does not say it."""
+
+
+def print_comparison(console: Console, progress: Progress, *, details: bool = False) -> None:
+    """Print a table of the arms, the problems that only one arm solved, and the verdict.
+
+    details: also every difference"""
+    comparison, summary = progress.comparison, progress.summary
+    snapshot = progress.snapshot()
+
+    def say(line: str, style: str = "") -> None:
+        console.print(Text(visible(line), style), soft_wrap=True)
+
+    say(f"{comparison.name}: {describe_state(comparison)}", "bold")
+    for remark in describe_faults(progress, snapshot):
+        say(remark, "yellow")
+    if summary is None:
+        return
+    noted = (WEIGHTINGS, WORTH) if progress.spread else ("solve rate",)
+    if arms := arms_table(progress, snapshot, "terminal"):
+        paint_table(console, arms, noted)
+        say("; ".join(_LEGEND[column.title] for column in arms.columns if column.title in _LEGEND), "dim")
+    for name, arm in summary.arms.items():
+        if arm.only and len(comparison.arms) > 1:
+            say(f"only {name} solved: {name_few([comparison.problems[i].name for i in arm.only], _ONLY_SHOWN)}", "dim")
+    if table := preferences_table(progress):
+        paint_table(console, table)
+        say(table.below, "dim")
+    if verdicts := verdicts_of(summary):
+        say(f"\n{describe_verdict(summary, comparison.ended_by_budget)}:")
+        for verdict in verdicts:
+            say(f"  {verdict.text}", "bold")
+    if details and summary.reference:
+        paint_table(console, differences_table(summary))
 
 
 @click.command("report")
@@ -425,21 +469,27 @@ def best_command(
         sets = choose_sets(store, runs, set_size, held_out=True)
     if not best_answers:
         raise BadInput(f"run {name} holds no problems")
-    tested = {
-        candidate.id: next(iter(score_held_out(problem, [candidate])), None)
-        for _, problem, candidate in best_answers
-        if candidate
-    }
-    rows = []
+    rows, lines = [], [f"# {line}" for line in (reweighed.lines if reweighed else ())]
     for run, problem, candidate in best_answers:
-        row = {**best_as_dict(problem, candidate), "best_known": best_known_of(problem)}
+        known, metrics = best_known_of(problem), problem.metrics
+        row = {**best_as_dict(problem, candidate), "best_known": known}
         row |= {"weights": dict(reweighed.weights)} if reweighed else {}
-        if candidate and (test := tested[candidate.id]):
-            tested_as = as_dict(problem.metrics, test)
-            row["held_out"] = {key: tested_as[key] for key in ("fitness", "values", "rewards")} | {"error": test.error}
-        if its := [found.as_dict() for found in sets if found.problem.index == problem.index]:
-            row["set"] = its[0]
-        rows.append(row if len(runs) == 1 else {**row, "run": run.name})
+        row |= {"run": run.name} if len(runs) > 1 else {}
+        its = [found.as_dict() for found in sets if found.problem.index == problem.index]
+        row |= {"set": its[0]} if its else {}
+        if candidate is None:
+            lines.append(f"# {problem.name}: no valid answer yet")
+        else:
+            by = f", by {run.name}" if len(runs) > 1 else ""
+            lines.append(f"# {problem.name}: {write_scored(metrics, candidate)}{by}")
+            lines += [f"# {describe_best_known(candidate.fitness, known)}"] if known is not None else []
+            for test in score_held_out(problem, [candidate]):
+                tested_as = as_dict(metrics, test)
+                row["held_out"] = {key: tested_as[key] for key in ("fitness", "values", "rewards")}
+                row["held_out"]["error"] = test.error
+                lines.append(f"# {describe_score(test, metrics)}")
+            lines.append(candidate.text.rstrip("\n"))
+        rows.append(row)
     if output is not None:
         formats = [problem.answer_format for _, problem, _ in best_answers]
         if set_size is not None:
@@ -449,22 +499,8 @@ def best_command(
     elif as_json:
         print_json(rows)
     else:
-        for line in reweighed.lines if reweighed else ():
-            click.echo(f"# {line}")
-        for run, problem, candidate in best_answers:
-            if candidate is None:
-                click.echo(f"# {problem.name}: no valid answer yet")
-                continue
-            where = "" if len(runs) == 1 else f", by {run.name}"
-            click.echo(f"# {problem.name}: {write_scored(problem.metrics, candidate)}{where}")
-            if (known := best_known_of(problem)) is not None:
-                click.echo(f"# {describe_best_known(candidate.fitness, known)}")
-            if (test := tested[candidate.id]) is not None:
-                click.echo(f"# {describe_score(test, problem.metrics)}")
-            click.echo(candidate.text.rstrip("\n"))
+        click.echo("\n".join(lines))
         for found in sets:
-            from evo.report.terminal import print_set  # intervals: scipy
-
             print_set(open_console(), found, whole=True)
 
 

@@ -45,7 +45,7 @@ def watch_command(name: str | None, db: str, against: str | None, plain: bool, a
     if name is not None and not once:
         wait_for_run(db, name)
     with Store.open(db, read_only=True) as store:
-        progress = Progress(store, name or choose_run(store), against, live=on_screen)
+        progress = Progress(store, name or choose_run(store), against)
         if on_screen:
             from evo.tui.app import ScreenApp, run_screen  # Textual: lines do not need it
 

@@ -325,9 +325,3 @@ def _outcomes(results: Results) -> tuple[Floats, Floats, Floats]:
         last = results.best[:, :, -1]
         best = np.where(np.isnan(last).all(axis=1), np.nan, results.filled(last).mean(axis=1))
     return share, took, best
-
-
-def mean_known(values: Floats, axis: int) -> Floats:
-    """The mean along an axis of the values that are not NaN; NaN where all are."""
-    count = (~np.isnan(values)).sum(axis=axis)
-    return np.where(count > 0, np.nansum(values, axis=axis) / np.maximum(count, 1), np.nan)

@@ -146,6 +146,15 @@ def preference_curve(arm: Results, metric: str, *, crossed_seeds: bool = False) 
     return Curve(arm.at, band[0], band[1], band[2], arm.unit, float(values[:, :, 0].mean()))
 
 
+def step_curve(values: Sequence[tuple[int, Any]]) -> Curve:
+    """A metric over steps, NaN for what is no number; without a band."""
+    known = [
+        value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan for _, value in values
+    ]
+    band = np.full(len(known), math.nan)
+    return Curve(np.array([step for step, _ in values]), np.array(known, dtype=float), band, band, "steps")
+
+
 def _known(values: Floats) -> Floats:
     """(P, ...) the problems that have a value in every search."""
     return values[np.isfinite(values).reshape(len(values), -1).all(axis=1)]

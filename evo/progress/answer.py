@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -325,7 +326,7 @@ def diff_answers(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list
                 pieces += [Piece("old", part) for part in a[i:i_end]]
                 pieces += [Piece("new", part) for part in b[j:j_end]]
     if together:
-        pieces = _join(pieces)
+        pieces = [Piece(kind, "".join(one.text for one in run)) for kind, run in groupby(pieces, lambda one: one.kind)]
     shown: list[Piece] = []
     for number, piece in enumerate(pieces):
         if number == SHOWN_LINES or room <= 0:
@@ -343,14 +344,3 @@ def _units(text: str, unit: str) -> list[str]:
     else:
         units = text[:COMPARED_CHARS].splitlines()[:COMPARED_LINES]
     return [part if len(part) <= LINE_CHARS else part[: LINE_CHARS - 1] + "…" for part in units]
-
-
-def _join(pieces: Sequence[Piece]) -> list[Piece]:
-    """Merge adjacent pieces of one kind."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if joined and joined[-1].kind == piece.kind:
-            joined[-1] = Piece(piece.kind, joined[-1].text + piece.text)
-        else:
-            joined.append(piece)
-    return joined

@@ -1,7 +1,7 @@
 """Progress: a run or a comparison as arrays in memory, updated from its database by reading only new rows.
 
-A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run is. With
-`live`, statistics over all searches are computed only so often that they take less than a hundredth of one core.
+A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run is, and
+statistics over all searches are computed when they are asked for.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from heapq import nlargest
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
@@ -29,12 +30,13 @@ from evo.comparison.summary import (
     farthest,
     preference_curve,
     solve_curve,
+    step_curve,
     summarise,
     verdicts_of,
 )
 from evo.errors import BadInput
 from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge_worth, judging_weights, read_rises
-from evo.progress.answer import NO_ORIGIN, StoredAnswer, problem_of, read_answers, statement_of
+from evo.progress.answer import NO_ORIGIN, problem_of, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, FrontAnswer, choose_sets, read_valid, value_of_set
 from evo.progress.snapshot import (
     ArmSnapshot,
@@ -42,16 +44,16 @@ from evo.progress.snapshot import (
     FailedProblem,
     ImprovementLine,
     Snapshot,
-    TrainingCurve,
     Weighted,
 )
 from evo.search.resources import planned_iterations
 from evo.stats.differences import Verdict
 from evo.stats.intervals import Interval, mean_interval
 from islands.browse import candidate, first_prompt
-from islands.groups import CandidateReader, children
+from islands.comparisons import runs_named
+from islands.groups import children
 from islands.lock import LOST
-from islands.reweigh import fitness_under
+from islands.reweigh import fitness_under, reweigh
 from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
@@ -74,22 +76,35 @@ from problems.weights import SPREAD, order_weights
 from vpo.metrics import diversity
 from vpo.scalarize import Floats
 
-_IMPROVEMENTS_KEPT, _CACHED = 30, 1 << 22
+_IMPROVEMENTS_KEPT = 30
 TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
 FEW_PROBLEMS = 12
 """A viewer of so few has room for the best answer to one of them."""
-STEPS_KEPT = 500
-"""Steps of a trainer that are kept; at twice as many, every other one is dropped."""
-_SHARE = 0.005
-"""Of one core, for each of the statistics of a live reading."""
 _PACE_SECONDS = 120.0
-_ANCESTORS = 12
+_ANCESTORS, _ANSWERS_KEPT = 12, 4
 """Of a selected answer; a long search has lineages of thousands."""
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 """The metrics of a training during a search that are shown, in their order."""
 
 _Made = TypeVar("_Made")
+
+
+JudgedWeights = Mapping[str, float] | str | None
+"""By objective; None, or problems.weights.SPREAD, for the runs as they were searched."""
+
+
+@contextmanager
+def open_runs(db: str, names: Sequence[str], weights: JudgedWeights = None) -> Iterator[Store]:
+    """The database, to be read; with weights only these runs and comparisons, judged under them. Raises UnknownRun,
+    and BadAddress for weights that do not fit the objectives."""
+    with Store.open(db, read_only=True) as store:
+        if weights is None or isinstance(weights, str):
+            yield store
+            return
+        runs = {run.id: run for name in names for run in runs_named(store, name)}
+        with reweigh(store, list(runs.values()), weights, problem_of) as copy:
+            yield copy
 
 
 class BestSoFar(NamedTuple):
@@ -118,9 +133,6 @@ class _Run:
     complete: bool = False
     failed: dict[int, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
-    steps: list[int] = field(default_factory=list)
-    metrics: dict[str, list[float]] = field(default_factory=dict)
-    version: str = ""
     spent: list[tuple[int, float]] = field(default_factory=list)  # of each group, if a budget is the axis
 
 
@@ -199,7 +211,6 @@ class Progress:
     """A run or a comparison in a database. Not thread-safe; it never writes.
 
     comparison: its arms, the problems that count and those that do not
-    live: statistics may be some seconds old
     incomparable: why the arms have no summary, "" if they have one or if none has begun
     rescored: whether the scorer of a problem differs from run to run
     """
@@ -210,13 +221,12 @@ class Progress:
         name: str,
         against: str | None = None,
         *,
-        live: bool = False,
         spread: bool = False,
     ) -> None:
         """Reads which runs there are, and nothing more. Raises as gather. spread: judge under many weightings although
         the run was not searched for them. BadInput if its arms stopped when they were solved, so that they gave
         different numbers of answers"""
-        self.store, self.name, self.against, self.live = store, name, against, live
+        self.store, self.name, self.against = store, name, against
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
         self._selected: tuple[int, str | None] = (0, None)
         self._weights: Mapping[str, float] = {}
@@ -244,8 +254,8 @@ class Progress:
         self.rescored = False
         self._searches: list[_Searches] = []
         self._version = 0
-        self._kept: dict[str, tuple[Any, float, Any]] = {}
-        self._reader = CandidateReader(self.store, _CACHED)
+        self._answers: dict[object, Any] = {}  # that a viewer has chosen, the last ones
+        self._forget()
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
 
@@ -258,8 +268,13 @@ class Progress:
 
     def refresh(self) -> None:
         """Read all new rows that are committed. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
-        with self.store.read():
-            self._refresh()
+        before = self._basis
+        try:
+            with self.store.read():
+                self._refresh()
+        finally:  # a reading that failed may have read some runs
+            if self._basis != before:
+                self._forget()
 
     def _refresh(self) -> None:
         states = run_states(self.store, self.name)
@@ -295,7 +310,7 @@ class Progress:
                 read.append(run)
             run.complete = run.record.status not in ("running", "waiting")
         if read:
-            self._read_events(read)
+            self._read_faults(read)
         return None
 
     def _of_arm(self, number: int) -> list[_Run]:
@@ -336,64 +351,38 @@ class Progress:
                 run.last = upto if upto >= 0 else BEFORE_SEEDS
                 self._version += 1
 
-    def _read_events(self, runs: Sequence[_Run]) -> None:
-        """Read rare events: problems that a scorer's fault stopped, and steps of a trainer."""
-        ids = [run.record.id for run in runs]
+    def _read_faults(self, runs: Sequence[_Run]) -> None:
+        """Read which problems a scorer's fault has stopped."""
         with self.store.read() as connection:
-            failed = list(failed_problems(connection, ids))
-            trained = newest_training(connection, ids)
+            failed = list(failed_problems(connection, [run.record.id for run in runs]))
         for run in runs:
             now = {run.ids.index(problem): message for of, problem, message in failed if of == run.record.id}
             if now != run.failed:
                 run.failed = now
                 self._count_problems()
-            self._read_training(run, trained.get(run.record.id, -1))
-
-    def _read_training(self, run: _Run, newest: int) -> None:
-        """Read the steps since the last call. Long trainings are thinned; the newest step is always kept."""
-        last = run.steps[-1] if run.steps else -1
-        if newest <= last:
-            return
-        for step in training_steps(self.store, run.record.id, last):
-            run.steps.append(step.step)
-            for name in IN_SEARCH:
-                value = step.stats.get(name)
-                known = isinstance(value, int | float) and not isinstance(value, bool)
-                run.metrics.setdefault(name, []).append(float(value) if known else math.nan)  # type: ignore[arg-type]
-            run.version = step.policy_version or run.version
-        while len(run.steps) > 2 * STEPS_KEPT:
-            run.steps = run.steps[:-1:2] + run.steps[-1:]
-            run.metrics = {name: values[:-1:2] + values[-1:] for name, values in run.metrics.items()}
 
     # Values. Each is computed once for what was read.
 
-    def _keep(self, name: str, make: Callable[[], _Made], *key: object) -> _Made:
-        """The value of that name for this key. Without one it is a statistic of the rows read so far; of a live reading
-        an older one, if its turn has not come."""
-        running = any(run.record.status == "running" for run in self._runs.values())
-        wanted = key or (self._version, self.comparison.ended_by_budget, running)
-        known, due, value = self._kept.get(name, ((), 0.0, None))
-        is_due = key or not self.live or known[-1:] != (running,) or time.monotonic() >= due
-        if known != wanted and is_due:
-            began = time.thread_time()
-            value = make()
-            due = time.monotonic() + max(1.0, (time.thread_time() - began) / _SHARE)
-            self._kept[name] = (wanted, due, value)
-        found: _Made = value
-        return found
+    @property
+    def _basis(self) -> tuple[object, ...]:
+        """What the values depend on."""
+        comparison = self.comparison
+        return self._version, comparison.budget, *(run.status for run in comparison.runs)
+
+    def _forget(self) -> None:
+        """Compute the values again when they are asked for."""
+        for name, value in vars(Progress).items():
+            if isinstance(value, cached_property):
+                vars(self).pop(name, None)
 
     @property
     def _rows(self) -> list[int]:
         """The rows of the problems that count."""
         return [problem.index for problem in self.comparison.problems if problem.index < len(self._all)]
 
-    @property
+    @cached_property
     def results(self) -> Mapping[str, Results]:
         """Each arm's searches of the problems that count; empty before one has begun, or if none counts."""
-        by_budget = self.comparison.ended_by_budget
-        return self._keep("results", lambda: self._make_results(by_budget), self._version, by_budget, *self._rows)
-
-    def _make_results(self, by_budget: bool) -> dict[str, Results]:
         if not self._rows:
             return {}
         found = {
@@ -405,7 +394,7 @@ class Progress:
         wanted = all(run.status == "done" and (run.config.get("set_size") or 1) > 1 for run in self.comparison.runs)
         if wanted and any(len(self._all[row].objectives) > 1 for row in self._rows):
             found = {name: replace(of, sets=self._set_values(at)) for at, (name, of) in enumerate(found.items())}
-        if by_budget:
+        if self.comparison.ended_by_budget:
             found = {name: replace(of, done=np.full_like(of.done, of.iterations)) for name, of in found.items()}
         return found
 
@@ -417,16 +406,13 @@ class Progress:
             values[:, run.column] = [value_of_set(self.store, one, run.record.config["set_size"]) for one in records]
         return values
 
-    @property
+    @cached_property
     def measured(self) -> Mapping[str, Results]:
         """The same, for metrics and curves: over what the runs have spent, in TIMES_KEPT steps, if a budget ended some
         of them (Comparison.budget)."""
-        budget = self.comparison.budget
-        made = partial(self._measure, *budget) if budget else lambda: self.results
-        return self._keep("measured", made, self._version, budget, self.comparison.ended_by_budget, *self._rows)
-
-    def _measure(self, unit: str, size: float) -> Mapping[str, Results]:
-        found = dict[str, Results]()
+        if self.comparison.budget is None:
+            return self.results
+        (unit, size), found = self.comparison.budget, dict[str, Results]()
         for number, (name, of) in enumerate(self.results.items()):
             solved_at, done = of.solved_at.copy(), np.zeros_like(of.done)
             best = np.full((*done.shape, TIMES_KEPT), np.nan)
@@ -448,14 +434,11 @@ class Progress:
             )  # fmt: skip
         return found
 
-    @property
+    @cached_property
     def preferences(self) -> Mapping[str, Results]:
         """`measured`, judged under many weightings if that is asked for."""
-        return self._keep("preferences", self._judge) if self.spread else self.measured
-
-    def _judge(self) -> Mapping[str, Results]:
         measured, arms = self.measured, self.comparison.arms
-        if not measured:
+        if not measured or not self.spread:
             return measured
         shape = (len(self._rows), max(arm.seeds for arm in arms), len(next(iter(measured.values())).times) + 1)
         plain, shares, solved = (np.full((len(arms), *shape), np.nan) for _ in range(3))
@@ -506,12 +489,9 @@ class Progress:
             self._optima[row] = np.array(known) if len(known) == len(found) else None
         return self._optima[row]
 
-    @property
+    @cached_property
     def summary(self) -> Summary | None:
         """All arms at the horizon; None before a search has begun. Without metrics if the arms are not comparable."""
-        return self._keep("summary", self._summarise)
-
-    def _summarise(self) -> Summary | None:
         results, self.incomparable = self.preferences, ""
         if not results:
             return None
@@ -528,25 +508,22 @@ class Progress:
         summary = self.summary if len(self.comparison.arms) > 1 else None
         return [] if summary is None else verdicts_of(summary)
 
-    @property
+    @cached_property
     def curves(self) -> Mapping[str, Curve]:
         """Each arm's solve rate if problems have targets, else its mean best value, as `measured`."""
-        return self._keep("curves", lambda: self._draw(solve=True))
+        return self._draw(solve=True)
 
-    @property
+    @cached_property
     def best_curves(self) -> Mapping[str, Curve]:
         """Each arm's mean best value."""
-        return self._keep("best_curves", lambda: self._draw(solve=False))
+        return self._draw(solve=False)
 
-    @property
+    @cached_property
     def preference_curves(self) -> Mapping[str, Mapping[str, Curve]]:
         """Metric of PREFERENCES -> each arm's curve, of the metrics that are known; empty if they were not asked
         for."""
-        return self._keep("preference_curves", self._draw_preferences) if self.spread else {}
-
-    def _draw_preferences(self) -> dict[str, dict[str, Curve]]:
         found: dict[str, dict[str, Curve]] = {}
-        for name, arm in self.preferences.items():
+        for name, arm in self.preferences.items() if self.spread else ():
             of = farthest({name: arm})[name]
             for metric in PREFERENCES:
                 curve = preference_curve(of, metric, crossed_seeds=self.comparison.crossed_seeds)
@@ -565,13 +542,10 @@ class Progress:
                 curves[name] = best_curve(arm, crossed_seeds=self.comparison.crossed_seeds)
         return curves
 
-    @property
+    @cached_property
     def diversity(self) -> Mapping[str, Interval | None]:
         """Arm -> the diversity of its archives: the mean L1 distance of two elites' reward vectors, mean over problems;
         None before there are any."""
-        return self._keep("diversity", self._read_diversity)
-
-    def _read_diversity(self) -> dict[str, Interval | None]:
         crossed, found = self.comparison.crossed_seeds, dict[str, Interval | None]()
         for number, arm in enumerate(self.comparison.arms):
             spread = np.full((len(self._rows), len(arm.runs)), np.nan)
@@ -584,20 +558,19 @@ class Progress:
             found[arm.name] = mean_interval(known, crossed_seeds=crossed) if len(known) else None
         return found
 
-    @property
+    @cached_property
     def sets(self) -> list[AnswerSet]:
         """The best set of answers to each problem, without held-out scores, of a single run that is to show it."""
-        runs, spread = self.comparison.runs, self.spread
-        return self._keep("sets", lambda: choose_sets(self.store, runs, spread=spread) if len(runs) == 1 else [])
+        runs = self.comparison.runs
+        return choose_sets(self.store, runs, spread=self.spread) if len(runs) == 1 else []
 
-    def training(self, number: int) -> TrainingCurve | None:
-        """The steps of the arm's run that was trained last."""
-        trained = [run for run in self._of_arm(number) if run.steps]
-        if not trained:
-            return None
-        run = trained[-1]
-        metrics = {name: tuple(values) for name, values in run.metrics.items() if any(x == x for x in values)}
-        return TrainingCurve(tuple(run.steps), metrics, run.version)
+    def training(self, number: int) -> dict[str, Curve]:
+        """The metrics of IN_SEARCH over the steps of the arm's run that was trained last."""
+        with self.store.read() as connection:
+            trained = newest_training(connection, [run.record.id for run in self._of_arm(number)])
+        steps = training_steps(self.store, max(trained)) if trained else []
+        curves = {name: step_curve([(step.step, step.stats.get(name)) for step in steps]) for name in IN_SEARCH}
+        return {name: curve for name, curve in curves.items() if np.isfinite(curve.mean).any()}
 
     def searches(self, *, failed: bool = False) -> Iterator[SearchRecord]:
         """Every search of the problems that count, by arm, seed and problem; with `failed` also of the others."""
@@ -688,10 +661,9 @@ class Progress:
             tuple(self._all[row] for row in self._rows),
             comparison.reference,
             comparison.failed,
-            self.failed,
             self.summary if statistics and begun else None,
             tuple(self.verdicts) if statistics and begun else (),
-            self._keep("improvements", self._improvements, self._version) if begun else (),
+            self._improvements() if begun else (),
             self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
         )
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
@@ -724,12 +696,21 @@ class Progress:
             valid = [one for one in self.read_valid(problem) if name in (None, names[one.arm])]
             return max(valid, key=rank, default=None)
 
-        best = self._keep(f"weighted {problem} {name} {weights}", choose)
+        best = self._keep((self._version, problem, name, *weights), choose)
         if best is None:
             return Weighted(self._weights, fault="no valid answer yet")
         of_run = self.store.problems(best.run.id)[self._rows[problem]]
         read = partial(self._detail, names[best.arm], problem, best.run, of_run, best.stored.id)
-        return Weighted(self._weights, self._keep("weighted", read, best.stored.id))
+        return Weighted(self._weights, self._keep(best.stored.id, read))
+
+    def _keep(self, key: object, read: Callable[[], _Made]) -> _Made:
+        """What was read for this key, again only if it has changed since."""
+        if key not in self._answers:
+            while len(self._answers) >= _ANSWERS_KEPT:
+                del self._answers[next(iter(self._answers))]
+            self._answers[key] = read()
+        answer: _Made = self._answers[key]
+        return answer
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
@@ -741,7 +722,6 @@ class Progress:
                 for record in of.runs
             ),
             totals=sum_totals(run.totals for run in runs),
-            training=self.training(number),
         )
         if not self._searches:
             return snapshot
@@ -767,29 +747,19 @@ class Progress:
         if at is None:
             return None
         rises = [self._searches[at].rises.get((self._rows[problem], run.column), ()) for run in self._of_arm(at)]
-        return self._keep("detail", lambda: self.best(problem, name), problem, name, *map(len, rises))
+        return self._keep((problem, name, *map(len, rises)), lambda: self.best(problem, name))
 
     def _improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest best answers, the last first."""
         place = {row: at for at, row in enumerate(self._rows)}
-        shown = [(run, place[row], rise) for run, row, rise in self._recent if row in place]
-        found = {one.id: one for one in self._reader.fetch([rise.candidate for *_, rise in shown])}
-        shown_to = [one.parent for one in found.values() if one.parent is not None]
-        parents = {one.id: one for one in self._reader.fetch(shown_to)}
-        lines = []
-        for run, problem, rise in shown:
-            parent = parents.get(found[rise.candidate].parent or 0)
-            answer = StoredAnswer(found[rise.candidate], self.comparison.problems[problem], parent)
-            change = None if parent is None else tuple(by for *_, by in answer.changes)
-            arm = self.comparison.arms[run.arm].name
-            assert rise.created is not None
-            lines.append(
-                ImprovementLine(
-                    arm, run.record.seed, problem, rise.iteration, rise.candidate, rise.value, rise.before,
-                    rise.created, change,
-                )
-            )  # fmt: skip
-        return tuple(lines)
+        return tuple(
+            ImprovementLine(
+                self.comparison.arms[run.arm].name, run.record.seed, place[row], rise.iteration, rise.candidate,
+                rise.value, rise.before, rise.created or 0.0,
+            )
+            for run, row, rise in self._recent
+            if row in place
+        )  # fmt: skip
 
     def _seconds_left(self, now: float, snapshot: Snapshot) -> float | None:
         """The time left at the pace of the last _PACE_SECONDS, and at most that of a budget of seconds."""

@@ -1,6 +1,7 @@
 """The tables of runs, arms, problems, differences and answers as rows of cells, made once from the read model. The
 terminal, the screen, the page, `evo ui` and JSON paint these cells: what a number is, how it is written, its direction
-and its interval are decided here, so that two views cannot disagree."""
+and its interval are decided here, so that two views cannot disagree. A row is cells by their titles; the words of the
+page explain these (evo.glossary)."""
 
 from __future__ import annotations
 
@@ -16,16 +17,17 @@ import numpy as np
 from evo.comparison.results import Standings
 from evo.comparison.summary import ArmSummary, Curve, Summary
 from evo.evaluation.preferences import is_share
+from evo.glossary import COLUMN_HINTS, WORDS
 from evo.progress.model import Progress
-from evo.progress.snapshot import ArmSnapshot, Snapshot
+from evo.progress.snapshot import ArmSnapshot, Snapshot, error_name
 from evo.search.resources import planned_iterations
 from evo.search.status import format_time
 from evo.stats.differences import Difference, write_difference
 from evo.stats.intervals import Interval
-from evo.values import digits_of, scored_value, write_number, write_signed, write_value, write_values
+from evo.values import ago, digits_of, scored_value, write_number, write_signed, write_value, write_values
 from islands.runs import RunOverview, SearchOverview
 from islands.types import Candidate, ProblemRecord, Totals
-from problems.objectives import REWARD, Measure, Objective, Value, own_values, value_of
+from problems.objectives import REWARD, Measure, Objective, Value, fitness_objective, own_values, value_of
 
 NONE = "-"
 STATES = ("running", "waiting", "done", "interrupted", "failed")
@@ -34,6 +36,8 @@ PREFERENCE_TITLES = {"weightings": WEIGHTINGS, "worth": WORTH}
 """Of the metrics of searches that are judged under many weightings (evo.comparison.summary.PREFERENCES)."""
 MOMENTS = 5
 """Of a curve in a table, at most."""
+_KINDS_SHOWN = 12
+"""Of errors, for each arm."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,55 @@ class TableCell:
 
 
 TableRow = Mapping[str, TableCell]
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """arm: whose marks its title has; kind: of a column that a viewer sorts by or names in another way"""
+
+    title: str
+    hint: str = ""
+    number: bool = False
+    arm: int | None = None
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """name: its id on the page. filterable: it has a field that filters rows by their text. below: a text under the
+    table"""
+
+    name: str
+    caption: str
+    columns: tuple[TableColumn, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+    filterable: bool = False
+    below: str = ""
+
+
+HINTS: Mapping[str, str] = {
+    **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
+    **COLUMN_HINTS,
+}
+_MEAN_BEST = "mean best"
+"""In the glossary, the column of mean best values, whose title names what is measured."""
+
+
+def make_table(
+    name: str, caption: str, rows: Sequence[TableRow], columns: Mapping[str, TableColumn] | None = None
+) -> Table | None:
+    """A table of rows that all have the same keys, without the columns that hold no value; None without a row.
+
+    columns: by these keys; by default a key is the title of its column, which the glossary explains"""
+    if not rows:
+        return None
+    kept = [key for key in rows[0] if any(row[key].text != NONE for row in rows)]
+    made = []
+    for key in kept:
+        hint = HINTS.get(key, HINTS[_MEAN_BEST] if rows[0][key].measure else "")
+        column = TableColumn(key, hint) if columns is None else columns[key]
+        made.append(replace(column, number=column.number or any(row[key].number for row in rows)))
+    return Table(name, caption, tuple(made), tuple(tuple(row[key] for key in kept) for row in rows))
 
 
 def word_cell(text: str, mark: str = "") -> TableCell:
@@ -421,6 +474,76 @@ def against_cell(standing: Standings, arm: int, row: int, objective: Objective) 
 
 def target_cell(problem: ProblemRecord) -> TableCell:
     return value_cell(value_of(problem.metrics, problem.target))
+
+
+_SOLVED_RULE = "@12: solved at iteration 12, the median over seeds; 1/3@12: by one seed of three."
+_RULE = (
+    "An arm has won a problem that it solved under more seeds than {reference}; if both solved it under every seed, "
+    "one that it solved sooner; else one whose best value is better by more than rounding, a share of 1e-9."
+)
+
+
+def problems_table(snapshot: Snapshot, link: Callable[[int], str] = lambda row: "") -> Table:
+    """One row for each problem that counts: the iteration of each arm's solution or its best value, and won, lost or
+    level against the reference; of a single arm its iterations. link: the address of a problem's row, "" for none"""
+    arms, reference, standing = snapshot.arms, snapshot.reference, snapshot.standing
+    others = [place for place, arm in enumerate(arms) if reference not in (None, arm.name)]
+    columns = [TableColumn("problem", kind="problem")]
+    columns += [TableColumn("target", "the fitness that solves it", True)] * snapshot.has_targets
+    columns += [TableColumn(arm.name, "", True, place, "outcome") for place, arm in enumerate(arms)]
+    columns += [TableColumn(f"{arms[place].name} against {reference}", "", True, place, "against") for place in others]
+    columns += [TableColumn("iterations", "", True)] * (len(arms) == 1)
+    rows = []
+    for row, problem in enumerate(snapshot.problems):
+        objective = fitness_objective(problem.metrics)
+        cells = [replace(word_cell(problem.name, "name"), link=link(row))]
+        cells += [target_cell(problem)] * snapshot.has_targets
+        cells += [outcome_cell(standing, place, row, arm.seeds, objective) for place, arm in enumerate(arms)]
+        cells += [against_cell(standing, place, row, objective) for place in others]
+        if len(arms) == 1:
+            done = 0 if arms[0].results is None else int(arms[0].results.done[row].sum())
+            cells.append(TableCell(f"{done:,}/{snapshot.iterations * arms[0].seeds:,}", done, number=True))
+        rows.append(tuple(cells))
+    below = [_SOLVED_RULE] * snapshot.has_targets + ["Other numbers are the best value so far, mean over seeds."]
+    below += [_RULE.format(reference=reference)] if others else []
+    judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
+    for place, arm in enumerate(arms):
+        parts = [f"{int((standing.solved[place] > 0).sum())} of {judged} solved"] if judged else []
+        parts += ["{} won, {} lost, {} level".format(*standing.counts(place))] if place in others else []
+        below += [f"{arm.name}: {', '.join(parts)}."] if parts else []
+    return Table("problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, " ".join(below))
+
+
+# What happened
+
+
+def error_rows(snapshot: Snapshot) -> list[TableRow]:
+    """Errors of answers and replies by kind, the most frequent of each arm."""
+    return [
+        {"arm": arm_name(arm.name, place), "kind": word_cell(error_name(kind)), "times": number_cell(count, ",d")}
+        for place, arm in enumerate(snapshot.arms)
+        for kind, count in arm.totals.errors.most_common(_KINDS_SHOWN)
+    ]
+
+
+def improvement_rows(snapshot: Snapshot, now: float) -> list[TableRow]:
+    """The last rises of a best value: when, where, and by how much."""
+    places = {arm.name: place for place, arm in enumerate(snapshot.arms)}
+    prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
+    several = {"arm": len(places) > 1, "problem": len(snapshot.problems) > 1, "seed": snapshot.arms[0].seeds > 1}
+    rows = list[TableRow]()
+    for line in snapshot.improvements:
+        row = {
+            "ago": TableCell(ago(now - line.created), mark="faint"),
+            "arm": arm_name(line.arm, places[line.arm]),
+            "problem": word_cell(snapshot.problems[line.problem].name[prefix:]),
+            "seed": word_cell(f"s{line.seed}", "faint"),
+            "iter.": word_cell(f"#{line.iteration}", "faint"),
+            "best": value_cell(line.value, [line.before] if line.before else (), arrow=True),
+            "change": TableCell("") if line.before is None else change_of(line.value, line.before),
+        }
+        rows.append({title: cell for title, cell in row.items() if several.get(title, True)})
+    return rows
 
 
 # Answers

@@ -9,12 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from evo.comparison.arms import Arm, Comparison
-from evo.comparison.results import Results
+from evo.comparison.results import Results, Standings, standings
 from evo.comparison.summary import Curve, Summary
 from evo.progress.answer import NO_ORIGIN, Statement, StoredAnswer
 from evo.search.status import active_periods, clock, seconds_until, union
@@ -39,15 +40,6 @@ def have_ended(statuses: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class TrainingCurve:
-    """A trainer's steps so far. metrics: name -> values over `steps`, which rise; version: the newest policy."""
-
-    steps: tuple[int, ...]
-    metrics: Mapping[str, tuple[float, ...]]
-    version: str
-
-
-@dataclass(frozen=True)
 class ArmSnapshot(Arm):
     """One arm, as far as it is.
 
@@ -62,7 +54,6 @@ class ArmSnapshot(Arm):
     totals: Totals = field(default_factory=Totals)
     results: Results | None = None
     curve: Curve | None = None
-    training: TrainingCurve | None = None
 
     @property
     def answers_left(self) -> int:
@@ -153,8 +144,7 @@ class FailedProblem:
 
 @dataclass(frozen=True)
 class ImprovementLine:
-    """A new best answer of one search. change: of what the scorer measured against its parent's, nan where one is
-    unknown, None without a parent; before: the best value before it, None for the first valid answer."""
+    """A new best answer of one search. before: the best value before it, None for the first valid answer."""
 
     arm: str
     seed: int
@@ -164,7 +154,6 @@ class ImprovementLine:
     value: Value
     before: Value | None
     created: float
-    change: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +188,6 @@ class Snapshot(Comparison):
     """All data of a screen: the comparison with its arms as far as they are. Times are seconds since 1970.
 
     problems: none before a search has begun
-    faults: what stopped the problems that do not count
     summary: all arms at the horizon; verdict: a line for each pair of arms
     detail: the selected answer, if an arm is selected
     weighted: the best answer under weights that the viewer chose
@@ -208,7 +196,6 @@ class Snapshot(Comparison):
     """
 
     arms: tuple[ArmSnapshot, ...]
-    faults: tuple[FailedProblem, ...] = ()
     summary: Summary | None = None
     verdict: tuple[Verdict, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()
@@ -251,6 +238,12 @@ class Snapshot(Comparison):
     @property
     def has_targets(self) -> bool:
         return any(problem.target is not None for problem in self.problems)
+
+    @cached_property
+    def standing(self) -> Standings:
+        """Which arm solved and won which problem, against the reference."""
+        reference = next((place for place, arm in enumerate(self.arms) if arm.name == self.reference), None)
+        return standings([arm.results for arm in self.arms], reference, len(self.problems))
 
     def elapsed(self, now: float) -> float:
         """Seconds in which any of the runs was searched."""

@@ -43,35 +43,25 @@ POINTS = 120
 """Of a line at most."""
 
 
-@dataclass(frozen=True, eq=False)
-class PlotLine:
-    """A line of an arm. arm: its place in the comparison; x, y: (K,), NaN for an unknown value; low, high: its band, or
-    None; steps: it keeps its height until the next value"""
-
-    arm: int
-    name: str
-    x: Floats
-    y: Floats
-    low: Floats | None = None
-    high: Floats | None = None
-    steps: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the script: null for an unknown value."""
-        kept = np.unique(np.linspace(0, len(self.x) - 1, min(len(self.x), POINTS)).round().astype(int))
-        found = {"x": self.x, "y": self.y, "low": self.low, "high": self.high}
-        values = {
-            key: [float(value) if math.isfinite(value) else None for value in of[kept]]
-            for key, of in found.items()
-            if of is not None
-        }
-        return {
-            "name": visible(self.name),
-            "steps": self.steps,
-            "place": self.arm,
-            **style_of(self.arm)._asdict(),
-            **values,
-        }
+def plot_line(
+    arm: int,
+    name: str,
+    x: Floats,
+    y: Floats,
+    low: Floats | None = None,
+    high: Floats | None = None,
+    *,
+    steps: bool = False,
+) -> dict[str, Any]:
+    """A line of an arm, for the script: null for an unknown value. arm: its place in the comparison; x, y: (K,), NaN
+    for an unknown value; low, high: its band, or None; steps: it keeps its height until the next value"""
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), POINTS)).round().astype(int))
+    numbers = {
+        key: [float(value) if math.isfinite(value) else None for value in of[kept]]
+        for key, of in {"x": x, "y": y, "low": low, "high": high}.items()
+        if of is not None
+    }
+    return {"name": visible(name), "steps": steps, "place": arm, **style_of(arm)._asdict(), **numbers}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,25 +71,25 @@ class Plot:
 
     title: str
     x_title: str
-    lines: Sequence[PlotLine]
+    lines: Sequence[Mapping[str, Any]]
     share: bool = False
     rule: float | None = None
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """For the script."""
-        lines = [line.as_dict() for line in self.lines]
         titles = {"title": visible(self.title), "x": visible(self.x_title)}
-        return {**titles, "share": self.share, "rule": self.rule, "lines": lines}
+        return {**titles, "share": self.share, "rule": self.rule, "lines": list(self.lines)}
 
 
-def curve_lines(names: Sequence[str], curves: Mapping[str, Curve]) -> list[PlotLine]:
+def curve_lines(names: Sequence[str], curves: Mapping[str, Curve]) -> list[dict[str, Any]]:
     """The arms' curves with their bands. names: all arms, in order"""
     lines = []
     for place, curve in ((place, curves[name]) for place, name in enumerate(names) if name in curves):
-        x, y = np.insert(curve.at, 0, 0.0), np.insert(curve.mean, 0, curve.start)
-        low, high = np.insert(curve.low, 0, math.nan), np.insert(curve.high, 0, math.nan)
-        lines.append(PlotLine(place, names[place], x, y, low, high))
+        x, begins = curve.at.astype(float), math.isfinite(curve.start)
+        of = [(curve.mean, curve.start), (curve.low, math.nan), (curve.high, math.nan)]
+        y, low, high = (np.insert(values, 0, start) if begins else values for values, start in of)
+        lines.append(plot_line(place, names[place], np.insert(x, 0, 0.0) if begins else x, y, low, high))
     return lines
 
 
@@ -167,45 +157,47 @@ def problem_details(progress: Progress, most: int, *, held_out: bool = False) ->
     room = max(_FEWEST_CHARS, min(_MOST_CHARS, _PAGE_CHARS // max(1, 4 * len(fittest) + len(problems))))
     of_problem = {search.rises[-1].candidate: problems[row] for (row, _), search in fittest.items()}
     stored = read_answers(progress.store, of_problem, lineage=_ANCESTORS + 1, room=room)
-    lines: dict[int, list[PlotLine]] = {}
+    lines: dict[int, list[dict[str, Any]]] = {}
     for search in progress.searches():
         if search.row is not None and search.row < len(problems) and search.rises:
             x = [float(rise.iteration) for rise in search.rises] + [float(max(search.iterations, 1))]
             y = [rise.value.number for rise in (*search.rises, search.rises[-1])]
             name = f"{arms[search.arm].name}, seed {search.run.seed}"
-            lines.setdefault(search.row, []).append(PlotLine(search.arm, name, np.array(x), np.array(y), steps=True))
-    details = list[ProblemDetail]()
+            lines.setdefault(search.row, []).append(plot_line(search.arm, name, np.array(x), np.array(y), steps=True))
+    details, cards = list[ProblemDetail](), MOST_CARDS
     for row, problem in enumerate(problems):
         found = [fittest[row, place] for place in range(len(arms)) if (row, place) in fittest]
-        best = [stored[search.rises[-1].candidate] for search in found]
-        top = max((search.rises[-1].fitness for search in found), default=None)
-        carded = sum(detail.best is not None for detail in details)
-        leads = [held_out and carded < MOST_CARDS and search.rises[-1].fitness == top for search in found]
-        answers = [
-            BestAnswer(search, one, statement_of(problem, one.candidate.text).picture, _test(search, one, leading))
-            for search, one, leading in zip(found, best, leads, strict=True)
-        ]
-        stated = statement_of(problem)
-        reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
-        target = value_of(problem.metrics, problem.target)
+        top = max(found, key=lambda search: search.rises[-1].fitness, default=None)
+        best = None if top is None else top.rises[-1].fitness
+        leads, cards = cards > 0, cards - (top is not None)
+        answers = list[BestAnswer]()
+        for search in found:
+            one = stored[search.rises[-1].candidate]
+            tested = _test(search, one, held_out and leads and search.rises[-1].fitness == best)
+            answers.append(BestAnswer(search, one, statement_of(problem, one.candidate.text).picture, tested))
+        stated, target = statement_of(problem), value_of(problem.metrics, problem.target)
+        reached = "" if stated.best_known is None else describe_best_known(best, stated.best_known)
         chart = Plot(f"best {target.measure.title}", "iteration", lines.get(row, ()), rule=target.number)
-        drawn, weights = dict[str, Any](), dict[str, Any]()
-        if answers and carded < MOST_CARDS:
-            valid = progress.read_valid(row)
-            front = front_of(problem, valid)
-            fittest_first = sorted(valid, key=lambda one: (-one.stored.fitness, one.stored.id))
-            shown = fittest_first[: _MOST_POINTS // min(len(problems), MOST_CARDS)]
-            every = {one.stored.id: one for one in (*shown, *(() if front is None else front.answers))}
-            candidates = {one.id: one for one in CandidateReader(progress.store, 0).fetch(list(every))}
-            drawn = map_answers(progress, problem, every.values(), candidates, left_out=len(valid) > len(every))
-            drawn["front"] = [] if front is None else [one.stored.id for one in front.answers]
-            drawn["grid"] = _grid(progress, max(found, key=lambda search: search.rises[-1].fitness))
-            weights = {} if front is None else weigh_answers(progress, front, candidates, valid)
+        drawn, weights = _explore(progress, row, top) if leads and top is not None else ({}, {})
         statement = bounded(stated.text, room)
         details.append(
             ProblemDetail(row, problem.name, target, statement, reached, chart, tuple(answers), drawn, weights)
         )
     return tuple(details)
+
+
+def _explore(progress: Progress, row: int, top: SearchRecord) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The map of a problem's answers, and what its weights choose from. top: the search with the fittest answer"""
+    problem, valid = progress.comparison.problems[row], progress.read_valid(row)
+    front = front_of(problem, valid)
+    fittest = sorted(valid, key=lambda one: (-one.stored.fitness, one.stored.id))
+    shown = fittest[: _MOST_POINTS // min(len(progress.comparison.problems), MOST_CARDS)]
+    every = {one.stored.id: one for one in (*shown, *(() if front is None else front.answers))}
+    candidates = {one.id: one for one in CandidateReader(progress.store, 0).fetch(list(every))}
+    drawn = map_answers(progress, problem, every.values(), candidates, left_out=len(valid) > len(every))
+    drawn["front"] = [] if front is None else [one.stored.id for one in front.answers]
+    drawn["grid"] = _grid(progress, top)
+    return drawn, {} if front is None else weigh_answers(progress, front, candidates, valid)
 
 
 def _test(search: SearchRecord, answer: StoredAnswer, score: bool) -> str:

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
-from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from evo.comparison.summary import describe_verdict
 from evo.errors import BadInput, at_file
@@ -30,22 +30,27 @@ from evo.progress.answer import verification_of
 from evo.progress.answer_set import choose_sets
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
-from evo.progress.rows import PREFERENCE_TITLES, change_of, curve_title
+from evo.progress.rows import (
+    HINTS,
+    PREFERENCE_TITLES,
+    Table,
+    arm_rows,
+    change_of,
+    curve_title,
+    error_rows,
+    make_table,
+    problems_table,
+)
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
-from evo.report.answers import MOST_CARDS, Plot, PlotLine, bounded, curve_lines, problem_details
+from evo.report.answers import MOST_CARDS, Plot, bounded, curve_lines, problem_details
 from evo.report.tables import (
-    HINTS,
-    Table,
     arms_table,
-    cost_table,
     describe_faults,
     describe_state,
     differences_table,
-    errors_table,
     machines_table,
     preferences_table,
-    problems_table,
     set_table,
     settings_tables,
 )
@@ -61,11 +66,6 @@ _MOST_DETAILS = 500
 _ARMS_STYLED = 56
 _SHOWN_IN_CHARTS = 6
 """Charts of a search's training at most."""
-_KINDS = (
-    (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
-    (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
-)  # fmt: skip
-"""Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
 def build_page(progress: Progress, *, held_out: bool = False, base: str = "") -> SimpleNamespace:
@@ -101,13 +101,16 @@ def build_page(progress: Progress, *, held_out: bool = False, base: str = "") ->
         verified=[(run.name, found) for run in runs if (found := verification_of(run))],
         verdict_title="" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
         curves=draw_progress(progress, snapshot) if begun else [],
-        training=_training(snapshot),
+        training=_draw_training(progress),
         arms=_there(*tables),
-        problems=problems_table(progress, lambda row: f"#problem-{row + 1}" * (row < len(shown))) if begun else None,
+        problems=problems_table(snapshot, lambda row: f"#problem-{row + 1}" * (row < len(shown))) if begun else None,
         details=shown,
         sets=_there(*map(set_table, sets[:MOST_CARDS])) if begun else [],
         cards=[detail for detail in shown if detail.best is not None][:MOST_CARDS],
-        costs=_there(cost_table(snapshot), errors_table(snapshot)),
+        costs=_there(
+            make_table("cost", "What the searches have cost so far", arm_rows(snapshot, "cost")),
+            make_table("errors", "Errors by kind (of answers, the distinct ones)", error_rows(snapshot)),
+        ),
         settings=_there(differing, machines_table(comparison)),
         shared=shared,
         commands=list(dict.fromkeys(redact(run.command) for run in comparison.runs)),
@@ -145,18 +148,16 @@ def draw_progress(progress: Progress, snapshot: Snapshot) -> list[Plot]:
     return plots
 
 
-def _training(snapshot: Snapshot) -> list[Plot]:
-    trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
-    shown = [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:_SHOWN_IN_CHARTS]
-    plots = []
-    for metric in shown:
-        lines = [
-            PlotLine(place, name, np.array(curve.steps, dtype=float), np.array(curve.metrics[metric]))
-            for place, name, curve in trained
-            if metric in curve.metrics
-        ]
-        plots.append(Plot(metric, "step", lines, note=HINTS.get(metric, "")))
-    return plots
+def _draw_training(progress: Progress) -> list[Plot]:
+    """A chart of each metric of the policies that learn during the search."""
+    names = [arm.name for arm in progress.comparison.arms]
+    trained = {name: progress.training(number) for number, name in enumerate(names)}
+    shown = [metric for metric in IN_SEARCH if any(metric in curves for curves in trained.values())]
+    return [
+        Plot(metric, "step", curve_lines(names, {name: its[metric] for name, its in trained.items() if metric in its}),
+             note=HINTS.get(metric, ""))
+        for metric in shown[:_SHOWN_IN_CHARTS]
+    ]  # fmt: skip
 
 
 def _next_steps(progress: Progress, snapshot: Snapshot, answered: bool) -> list[tuple[str, str]]:
@@ -235,22 +236,20 @@ def _digest(text: str) -> str:
 
 def highlight_python(code: str) -> Markup:
     """The code, escaped, with every character visible. Text that is not Python is highlighted as far as possible."""
-    parts = []
-    for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(code):
-        shown = escape(visible(text))
-        name = next((name for known, name in _KINDS if kind in known), None)
-        parts.append(shown if name is None else Markup('<span class="{}">{}</span>').format(name, shown))
-    return Markup("").join(parts)
+    lexer, formatter = PythonLexer(stripnl=False, ensurenl=False), HtmlFormatter(nowrap=True)
+    return Markup(highlight(visible(code), lexer, formatter).rstrip("\n"))
 
 
 def write_training_report(folder: str, file: str) -> int:
     """Write the page of a training; returns its bytes. Raises BadInput as write_report."""
     check_output(file)
-    training, charts = TrainingProgress.open(folder), list[Plot]()
-    for name, meaning in training.metrics.items():
-        curve = training.curve(name)
-        line = PlotLine(0, folder, curve.at.astype(float), curve.mean)
-        charts.append(Plot(name, "step", [line], share=name.startswith("solve@"), note=meaning))
+    training = TrainingProgress.open(folder)
+    charts = [
+        Plot(
+            name, "step", curve_lines([folder], {folder: training.curve(name)}), name.startswith("solve@"), note=meaning
+        )
+        for name, meaning in training.metrics.items()
+    ]
     return _write_page(file, render("training.html.jinja", training=training, charts=charts))
 
 

@@ -1,87 +1,51 @@
-"""The tables of the page and of the terminal, as plain values: cells with their texts and sort keys. A row is cells by
-their titles, of which a table shows some; the words of the page explain them (evo.glossary). `describe_state` and
+"""The tables of the page and of the terminal, as plain values, and the same as JSON. `describe_state` and
 `describe_faults` write the lines above them."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from evo.comparison.arms import Comparison
-from evo.comparison.results import standings
-from evo.comparison.summary import Summary, describe_horizon
+from evo.comparison.summary import Summary, describe_horizon, verdicts_of
 from evo.evaluation.preferences import JUDGED_WEIGHTINGS as JUDGING
-from evo.glossary import COLUMN_HINTS, WORDS
+from evo.progress.answer import verification_of
 from evo.progress.answer_set import AnswerSet
 from evo.progress.model import Progress
 from evo.progress.rows import (
-    NONE,
+    WEIGHTINGS,
     WORTH,
+    Table,
     TableCell,
+    TableColumn,
     TableRow,
-    against_cell,
-    arm_name,
+    arm_dicts,
     arm_rows,
+    difference_dict,
     difference_rows,
+    differences,
+    make_table,
     number_cell,
-    outcome_cell,
     preference_rows,
-    target_cell,
+    preference_search_rows,
     word_cell,
 )
-from evo.progress.snapshot import Snapshot, error_name
+from evo.progress.snapshot import Snapshot
+from evo.stats.differences import detectable
+from evo.stats.intervals import Interval
 from evo.values import mark, write_number
 from islands.types import RunRecord
-from problems.objectives import HasValues, fitness_objective, own_values
+from problems.objectives import HasValues, own_values
 from problems.weights import describe_fitness
 
-_MEAN_BEST = "mean best"
-"""In the glossary, the column of mean best values, whose title names what is measured."""
-_KINDS_SHOWN, _LISTED, _HEAD_CHARS = 12, 6, 160
+_LISTED, _HEAD_CHARS = 6, 160
 _UNRECORDED = "not recorded"
-
-
-@dataclass(frozen=True)
-class TableColumn:
-    title: str
-    hint: str = ""
-    number: bool = False
-    arm: int | None = None
-
-
-@dataclass(frozen=True)
-class Table:
-    """name: its id on the page. filterable: it has a field that filters rows by their text. below: a text under the
-    table"""
-
-    name: str
-    caption: str
-    columns: tuple[TableColumn, ...]
-    rows: tuple[tuple[TableCell, ...], ...]
-    filterable: bool = False
-    below: str = ""
-
-
-HINTS: Mapping[str, str] = {
-    **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
-    **COLUMN_HINTS,
-}
-
-
-def make_table(name: str, caption: str, rows: Sequence[TableRow]) -> Table | None:
-    """A table of rows that all have the same titles, without the columns that hold no value; None without a row."""
-    if not rows:
-        return None
-    kept = [title for title in rows[0] if any(row[title].text != NONE for row in rows)]
-    hints = {title: HINTS.get(title, HINTS[_MEAN_BEST] if rows[0][title].measure else "") for title in kept}
-    columns = [TableColumn(title, hints[title], any(row[title].number for row in rows)) for title in kept]
-    return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
+_T = TypeVar("_T")
 
 
 def arms_table(progress: Progress, snapshot: Snapshot, view: str = "page") -> Table | None:
@@ -103,131 +67,66 @@ def preferences_table(progress: Progress) -> Table | None:
     return None if table is None else replace(table, below=told)
 
 
-def cost_table(snapshot: Snapshot) -> Table | None:
-    return make_table("cost", "What the searches have cost so far", arm_rows(snapshot, "cost"))
-
-
 def differences_table(summary: Summary) -> Table | None:
     """One row for each pair of arms and metric, None for none."""
     return make_table("differences", "Differences of every two arms", difference_rows(summary))
 
 
-def errors_table(snapshot: Snapshot) -> Table | None:
-    """Errors of answers and replies by kind, the most frequent of each arm; None for none."""
-    rows = [
-        {"arm": arm_name(arm.name, place), "kind": word_cell(error_name(kind)), "times": number_cell(count, ",d")}
-        for place, arm in enumerate(snapshot.arms)
-        for kind, count in arm.totals.errors.most_common(_KINDS_SHOWN)
-    ]
-    return make_table("errors", "Errors by kind (of answers, the distinct ones)", rows)
-
-
-_SOLVED_RULE = "@12: solved at iteration 12, the median over seeds; 1/3@12: by one seed of three."
-_RULE = (
-    "An arm has won a problem that it solved under more seeds than {reference}; if both solved it under every seed, "
-    "one that it solved sooner; else one whose best value is better by more than rounding, a share of 1e-9."
-)
-
-
-def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
-    """One row for each problem that counts: the iteration of each arm's solution or its best fitness, and won, lost or
-    level against the reference. link: the address of a problem's row, "" for none"""
-    comparison = progress.comparison
-    names, reference = [arm.name for arm in comparison.arms], comparison.reference
-    base = None if reference is None else names.index(reference)
-    standing = standings([progress.results[name] for name in names], base, len(comparison.problems))
-    seeds = len(comparison.arms[0].runs)
-    sets = [problem.name.rpartition("/")[0] or NONE for problem in comparison.problems]
-    several = len(set(sets)) > 1
-    with_targets = any(problem.target is not None for problem in comparison.problems)
-    others = [place for place in range(len(names)) if base is not None and place != base]
-    rows = []
-    for row, problem in enumerate(comparison.problems):
-        one = fitness_objective(problem.metrics)
-        cells = [replace(word_cell(problem.name, "name"), link=link(row))]
-        cells += [word_cell(sets[row])] * several + [target_cell(problem)] * with_targets
-        cells += [replace(outcome_cell(standing, at, row, seeds, one), number=False) for at in range(len(names))]
-        cells += [against_cell(standing, place, row, one) for place in others]
-        rows.append(tuple(cells))
-    columns = [TableColumn("problem")]
-    columns += [TableColumn("set")] * several
-    columns += [TableColumn("target", "the fitness that solves it", True)] * with_targets
-    columns += [TableColumn(name, "", True, place) for place, name in enumerate(names)]
-    columns += [TableColumn(f"{names[place]} against {reference}", "", True, place) for place in others]
-    below = [_SOLVED_RULE] * with_targets + ["Other numbers are the best value so far, mean over seeds."]
-    below += [_RULE.format(reference=reference)] if others else []
-    judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
-    for place, name in enumerate(names):
-        parts = [f"{int((standing.solved[place] > 0).sum())} of {judged} solved"] if judged else []
-        parts += ["{} won, {} lost, {} level".format(*standing.counts(place))] if place in others else []
-        below += [f"{name}: {', '.join(parts)}."] if parts else []
-    return Table("problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, " ".join(below))
-
-
 def set_table(found: AnswerSet) -> Table | None:
     """One row for each objective: what the scorer measured of each member, of the set and of the best single answer;
     None for a set of one answer."""
-    size, alone, tested = len(found.members), found.single, bool(found.held_out)
+    size, alone, metrics = len(found.members), found.single, found.problem.metrics
     if size < 2 or len(found.groups) == 1:
         return None
-    scored: list[HasValues] = [*found.members, alone, *found.held_out]
-    columns = [
-        TableColumn("objective"),
-        *(TableColumn(str(each.id), each.text[:_HEAD_CHARS], True) for each in found.members),
-    ]
+    columns = [TableColumn("objective")]
+    columns += [TableColumn(str(one.id), one.text[:_HEAD_CHARS], True) for one in found.members]
     columns += [TableColumn("set", "", True), TableColumn(f"single {alone.id}", alone.text[:_HEAD_CHARS], True)]
-    columns += [TableColumn("held out set", "", True), TableColumn("held out single", "", True)] * tested
+    columns += [TableColumn(f"held out {one}", "", True) for one in ("set", "single") if found.held_out]
+    scored: list[HasValues] = [*found.members, alone, *found.held_out]
 
-    def row(title: str, each: Sequence[float | None], of_set: float | None, held: float | None) -> list[TableCell]:
-        """each: of the members, of the single answer, and of these on held-out cases"""
-        shown = [*each[:size], of_set, each[size], *([held, each[-1]] * tested)]
-        return [word_cell(title), *(TableCell(write_number(value), value, sort=value, number=True) for value in shown)]
+    def by_column(numbers: Sequence[Sequence[_T]]) -> list[Sequence[_T]]:
+        """Of vectors of all that is scored those of the columns: the set's has of each objective the member's."""
+        tested = [found.pick(numbers[size + 1 : -1]), numbers[-1]] if found.held_out else []
+        return [*numbers[:size], found.pick(numbers[:size]), numbers[size], *tested]
 
-    def row_of_means(title: str, numbers: Sequence[Sequence[Any]], mean: Callable[[Sequence[Any]], Any]) -> None:
-        held = mean(found.pick(numbers[size + 1 : -1])) if tested else None
-        rows.append(row(title, [mean(each) for each in numbers], mean(found.pick(numbers[:size])), held))
-
-    own, rows = [own_values(found.problem.metrics, one) for one in scored], list[list[TableCell]]()
-    for place, (one, best) in enumerate(zip(found.problem.metrics, found.chosen, strict=True)):
-        held = own[size + 1 + best][place] if tested else None
-        cells = row(f"{one.name}{mark(one)}", [each[place] for each in own], own[best][place], held)
-        cells[1 + best] = replace(cells[1 + best], text=f"{cells[1 + best].text} *", mark="above")
-        rows.append(cells)
+    own, rewards = by_column([own_values(metrics, one) for one in scored]), by_column([one.rewards for one in scored])
+    written = [(f"{one.name}{mark(one)}", [vector[at] for vector in own]) for at, one in enumerate(metrics)]
     if found.mean(own[0]) is not None:
-        row_of_means("mean ↓", own, found.mean)
-    row_of_means("value", [one.rewards for one in scored], found.worth)
-    name, below = f"set-{found.problem.index + 1}", "value: the mean reward, higher is better."
+        written.append(("mean ↓", list(map(found.mean, own))))
+    written.append(("value", list(map(found.worth, rewards))))
+    rows = [
+        [word_cell(title), *(TableCell(write_number(value), value, sort=value, number=True) for value in values)]
+        for title, values in written
+    ]
+    for row, best in zip(rows, found.chosen, strict=False):
+        row[1 + best] = replace(row[1 + best], text=f"{row[1 + best].text} *", mark="above")
     counted = "*: the best for this objective, which the set counts."
     if len(found.groups) < len(found.chosen):
-        kinds = [found.problem.metrics[group[0]].group for group in found.groups if len(group) > 1]
+        kinds = [metrics[group[0]].group for group in found.groups if len(group) > 1]
         alike = ", and of ".join(filter(None, kinds))
         counted = f"*: the answer that the set counts, the same for all objectives of {alike}."
-    below = f"{counted} {below}"
+    below = f"{counted} value: the mean reward, higher is better."
+    name = f"set-{found.problem.index + 1}"
     return Table(name, found.describe(), tuple(columns), tuple(map(tuple, rows)), below=below)
 
 
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
     """The settings in which arms differ (None for a single arm), and those that they share."""
-    flat = {arm.name: flattened(arm.runs[0].config) for arm in comparison.arms}
-    every = dict.fromkeys(key for config in flat.values() for key in config)
-    keys = [key for key in every if key not in ("seed", "note", "tags")]
-    differing = [
-        key for key in keys if len({json.dumps(config.get(key), sort_keys=True) for config in flat.values()}) > 1
-    ]
-    first = next(iter(flat.values()))
-    shared = Table(
-        "shared-settings",
-        "Settings of every arm" if len(flat) > 1 else "Settings",
-        (TableColumn("setting"), TableColumn("value")),
-        tuple((word_cell(key), TableCell(_format(first[key]))) for key in keys if key not in differing),
-    )
-    if len(flat) < 2:
-        return None, shared
-    columns = (TableColumn("setting"), *(TableColumn(name) for name in flat))
-    rows = tuple(
-        (word_cell(key), *(TableCell(_format(config.get(key))) for config in flat.values())) for key in differing
-    )
-    return Table("settings", "What the arms differ in", columns, rows), shared
+    arms = [flattened(arm.runs[0].config) for arm in comparison.arms]
+    keys = [key for key in dict.fromkeys(key for arm in arms for key in arm) if key not in ("seed", "note", "tags")]
+    differing = [key for key in keys if len({json.dumps(arm.get(key), sort_keys=True) for arm in arms}) > 1]
+
+    def table(name: str, caption: str, titles: Sequence[str], kept: Sequence[str]) -> Table:
+        columns = (TableColumn("setting"), *map(TableColumn, titles))
+        values = [[TableCell(_format(arm.get(key))) for arm in arms[: len(titles)]] for key in kept]
+        return Table(
+            name, caption, columns, tuple((word_cell(key), *row) for key, row in zip(kept, values, strict=True))
+        )
+
+    caption = "Settings of every arm" if len(arms) > 1 else "Settings"
+    shared = table("shared-settings", caption, ["value"], [key for key in keys if key not in differing])
+    names = [arm.name for arm in comparison.arms]
+    return table("settings", "What the arms differ in", names, differing) if len(arms) > 1 else None, shared
 
 
 def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -332,3 +231,85 @@ def describe_faults(progress: Progress, snapshot: Snapshot) -> list[str]:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def comparison_dict(progress: Progress) -> dict[str, Any]:
+    """All printed values, with their intervals and p-values, for JSON."""
+    comparison, summary = progress.comparison, progress.summary
+    shown: dict[str, Any] = {
+        "comparison": comparison.name,
+        "reference": comparison.reference,
+        "problems": [problem.name for problem in comparison.problems],
+        "failed": [problem.name for problem in comparison.failed],
+        "runs": [
+            {key: vars(run)[key] for key in ("name", "arm", "seed", "status", "reason")}
+            | {"verification": verification_of(run)}
+            for run in comparison.runs
+        ],
+    }
+    if progress.store.reweighed is not None:
+        shown["weights"] = dict(progress.store.reweighed.weights)
+    if summary is None:
+        return {**shown, "arms": {}, "differences": [], "against": {}, "verdicts": []}
+    snapshot = progress.snapshot()
+    return {
+        **shown,
+        "iterations": comparison.iterations,
+        "answers_per_iteration": comparison.arms[0].answers,
+        "seeds": summary.seeds,
+        "detectable": detectable(len(comparison.problems), summary.seeds, max(1, len(summary.pairs))),
+        "unit": summary.unit,
+        "measure": summary.measure.name,
+        "direction": "min" if summary.measure.lower else "max",
+        "horizon": summary.horizon * summary.size,
+        "best_horizon": summary.best_horizon * summary.size,
+        "arms": {
+            arm.name: {
+                **columns,
+                "answers_per_rollout": arm.runs[0].config["answers"],
+                "rollouts": arm.runs[0].config["rollouts"],
+                "only": [comparison.problems[i].name for i in summary.arms[arm.name].only],
+                **arm.totals.as_dict(),
+                "sampling_seconds": round(arm.totals.sampling_seconds, 3),
+            }
+            for arm, columns in zip(snapshot.arms, arm_dicts(snapshot, progress.diversity), strict=True)
+        },
+        "preferences": preferences_dict(progress),
+        **_differences(summary),
+        "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
+        "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
+        "verdicts": [verdict.text for verdict in verdicts_of(summary)],
+    }
+
+
+def preferences_dict(progress: Progress) -> dict[str, Any] | None:
+    """What searches are worth under many weightings, for JSON, of a run with each of its problems; None unless that was
+    asked for."""
+    if not progress.spread or progress.summary is None:
+        return None
+    curves = [
+        {"metric": metric, "arm": arm, "at": float(at), **Interval(*map(float, values)).as_dict()}
+        for metric, of in progress.preference_curves.items()
+        for arm, curve in of.items()
+        for at, *values in zip(curve.at, curve.mean, curve.low, curve.high, strict=True)
+        if math.isfinite(values[0])
+    ]
+    problems = [
+        {"problem": row["problem"].value, "weightings_solved": row[WEIGHTINGS].value, "worth": row[WORTH].value}
+        for row in (preference_search_rows(progress) if len(progress.comparison.runs) == 1 else ())
+    ]
+    return {"unit": progress.summary.worth_unit, "curves": curves, "problems": problems}
+
+
+def _differences(summary: Summary) -> dict[str, Any]:
+    """Every pair and metric, and those against the reference by arm."""
+    every = [
+        (*pair, metric, difference_dict(gap, summary.measure_of(metric)))
+        for pair, metric, _, gap in differences(summary)
+    ]
+    against: dict[str, dict[str, Any]] = {arm: {} for arm in summary.against}
+    for arm, other, metric, gap in every:
+        if other == summary.reference:
+            against[arm][metric] = gap
+    pairs = [{"arm": arm, "against": other, "metric": metric, **gap} for arm, other, metric, gap in every]
+    return {"differences": pairs, "against": against}

@@ -66,13 +66,14 @@ class TrackedRun:
 
     def _numbers(self) -> dict[str, float]:
         snapshot, found = self._progress.snapshot(), dict[str, Any]()
-        for arm, row in zip(snapshot.arms, arm_rows(snapshot, diversity=self._progress.diversity), strict=True):
+        rows = arm_rows(snapshot, diversity=self._progress.diversity)
+        for number, (arm, row) in enumerate(zip(snapshot.arms, rows, strict=True)):
             of = f"{tag(arm.name)}/" if len(snapshot.arms) > 1 else ""
             for title, cell in row.items():
                 key = of + tag(title.replace("/", " per "))
                 found |= {key: cell.value, f"{key}_low": cell.low, f"{key}_high": cell.high}
-            metrics = arm.training.metrics if arm.training else {}
-            found |= {f"{of}training/{name}": values[-1] for name, values in metrics.items()}
+            curves = self._progress.training(number)
+            found |= {f"{of}training/{name}": float(curve.mean[-1]) for name, curve in curves.items()}
         return _drawable(found)
 
 

@@ -29,20 +29,19 @@ from textual.worker import WorkerFailed, get_current_worker
 from evo.errors import INTERRUPTED
 from evo.glossary import SIGNS, WORDS
 from evo.progress.model import Progress
-from evo.progress.rows import best_title, mean_best, solved_cell
+from evo.progress.rows import Table, best_title, mean_best, problems_table, solved_cell
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
 from evo.tui.child import WatchedSearch
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
-from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, legend
 from islands.errors import DatabaseUnavailable
 from islands.types import ProblemRecord
 from problems.contract import BadAddress
 from problems.weights import order_weights, parse_weights, weights_argument, write_weights
 
-POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 5.0
+POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 15.0
 POLL_SHARE = 0.02
 """Readings that cost more than this share of a core come less often."""
 FAULT_SECONDS = 10.0
@@ -118,8 +117,6 @@ class AnswerScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "app.step_back", "Back"),
-        Binding("n", "app.step(1)", "Next problem"),
-        Binding("b", "app.step(-1)", "Previous"),
         Binding("right", "app.turn(1)", "Next arm"),
         Binding("left", "app.turn(-1)", show=False),
     ]
@@ -166,8 +163,6 @@ class ScreenApp(App[int]):
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
         Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
         Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell, until fg"),
-        Binding("j", "move(1)", show=False),
-        Binding("k", "move(-1)", show=False),
     ]  # fmt: skip
 
     def __init__(
@@ -185,8 +180,10 @@ class ScreenApp(App[int]):
         self.failure: Exception | None = None
         self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
         self._loading, self._stopping = loading, 0
-        self._choice, self._problem, self._arm, self._weights = TableChoice(), 0, 0, dict[str, float]()
-        self._table, self._rows, self._cells = ProblemTable(), list[int](), dict[tuple[int, int], Any]()
+        self._choice, self._problem, self._arm, self._weights = draw.TableChoice(), 0, 0, dict[str, float]()
+        self._tabled: Snapshot | None = None  # whose table of problems is `_problems`
+        self._problems = Table("", "", (), ())
+        self._rows, self._cells = list[int](), dict[tuple[int, int], tuple[str, str]]()
         self._again = threading.Event()
         self._leaving = False
         self._below: Screen[Any] | None = None  # the answer and the help are screens above it
@@ -343,7 +340,7 @@ class ScreenApp(App[int]):
         self.call_after_refresh(self._show_curves)  # what is above them may have another height now
         side = query("#side")
         room = max(40, side.size.width - 3) if side.display and side.size.width else width - 2
-        query("#panels", Static).update(draw.panels(snapshot, room, self._now(), palette))
+        query("#panels", Static).update(draw.improvements(snapshot, room, self._now(), palette))
         self._show_answer()
 
     def _show_curves(self) -> None:
@@ -353,10 +350,13 @@ class ScreenApp(App[int]):
             plot.update(Group(title, draw.curves(self.snapshot, width, height, self.palette)))
 
     def _show_table(self, snapshot: Snapshot) -> None:
-        table = self._base.query_one(DataTable)
+        table, palette = self._base.query_one(DataTable), self.palette
         width = (table.size.width or self.size.width - 2) - 1
-        rows = self._table.rows(snapshot, self._choice)
-        titles = self._table.columns(snapshot, width, self.palette) if rows else [Text("problem")]
+        if self._tabled is not snapshot:
+            self._tabled, self._problems = snapshot, problems_table(snapshot)
+        rows = draw.chosen_problems(snapshot, self._choice)
+        cells = [draw.problem_row(self._problems, snapshot, row, width, palette) for row in rows]
+        titles = draw.problem_titles(self._problems, snapshot, palette) if rows else [Text("problem")]
         named = [title.plain for title in titles]
         if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:
             self._rows, self._cells = rows, {}
@@ -364,21 +364,21 @@ class ScreenApp(App[int]):
                 table.clear(columns=True)
                 for title in titles:
                     table.add_column(title)
-                for row in rows:
-                    table.add_row(*self._table.row(snapshot, row, width, self.palette))
+                for texts in cells:
+                    table.add_row(*texts)
                 if self._problem in rows:
                     table.move_cursor(row=rows.index(self._problem))
-        for at, row in enumerate(rows):
-            for column, cell in enumerate(self._table.row(snapshot, row, width, self.palette)):
+        for at, texts in enumerate(cells):
+            for column, cell in enumerate(texts):
                 shown = (cell.plain, str(cell.style))
                 if self._cells.setdefault((at, column), shown) != shown:
                     self._cells[at, column] = shown
                     table.update_cell_at(Coordinate(at, column), cell, update_width=True)
         weights = clean(f"weights {write_weights(self._weights)}  ") if self._weights else ""
         chosen = f"{self._choice.describe(snapshot, len(rows))}  {weights}"
-        about = Text("problems ", STRONG).append(chosen, self.palette.warn)
-        about.append_text(self._table.totals(snapshot, self.palette) if rows else Text())
-        lines = Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
+        about = Text("problems ", STRONG).append(chosen, palette.warn)
+        about.append_text(draw.describe_wins(snapshot, palette) if rows else Text())
+        lines = Text("\n").join([about, Text(draw.legend(snapshot), palette.muted)])
         self._base.query_one("#legend", Static).update(lines)
 
     def _show_answer(self) -> None:
@@ -429,21 +429,11 @@ class ScreenApp(App[int]):
         else:
             self._choose(search="", unsolved=False, differing=False)
 
-    def action_step(self, by: int) -> None:
-        if self._rows:
-            at = self._rows.index(self._problem) + by if self._problem in self._rows else 0
-            self._select(self._rows[min(max(0, at), len(self._rows) - 1)])
-            self._base.query_one(DataTable).move_cursor(row=self._rows.index(self._problem))
-
     def action_turn(self, by: int) -> None:
         if self.snapshot is not None:
             self._arm = (self._arm + by) % len(self.snapshot.arms)
             self._again.set()
             self._show_answer()
-
-    def action_move(self, by: int) -> None:
-        table = self._base.query_one(DataTable)
-        table.move_cursor(row=max(0, table.cursor_row + by))
 
     def action_panels(self) -> None:
         """On a narrow screen the panels take the place of the problems; on a wide one the arrows move them."""
@@ -477,7 +467,7 @@ class ScreenApp(App[int]):
 
     def action_next_order(self) -> None:
         if self.snapshot is not None:
-            orders: list[int | None] = [None, NAME, *[WON] * (self.snapshot.reference is not None)]
+            orders: list[int | None] = [None, draw.NAME, *[draw.WON] * (self.snapshot.reference is not None)]
             orders += range(len(self.snapshot.arms))
             self._choose(order=orders[(orders.index(self._choice.order) + 1) % len(orders)], reverse=False)
 
@@ -505,10 +495,8 @@ class ScreenApp(App[int]):
     def _sort(self, event: DataTable.HeaderSelected) -> None:
         """By the column's arm, by name, or by who won; again: reversed."""
         if self.snapshot is not None:
-            titles = [column.label.plain for column in event.data_table.ordered_columns[1 : event.column_index + 1]]
-            marks = [self.palette.mark(number) for number in range(len(self.snapshot.arms))]
-            arm = max(0, sum(title[:1] in marks for title in titles) - 1)
-            order = NAME if not titles else WON if titles[-1] == "against" else arm
+            column = self._problems.columns[event.column_index]
+            order = {"problem": draw.NAME, "against": draw.WON}.get(column.kind, column.arm or 0)
             self._choose(order=order, reverse=self._choice.order == order and not self._choice.reverse)
 
     def _select(self, problem: int) -> None:

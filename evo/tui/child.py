@@ -58,7 +58,7 @@ class WatchedSearch:
         from islands.store import Store
 
         db, name, against = self._stored
-        return Progress(Store.open(db, read_only=True), name, against, live=True)
+        return Progress(Store.open(db, read_only=True), name, against)
 
 
 class CommandProcess:

@@ -1,26 +1,36 @@
-"""What the screen shows of a snapshot: the head, the arms, the verdict, curves and panels."""
+"""What the screen shows of a snapshot: the head, the arms, the verdict, curves, the table of problems and what became
+better."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import rich.table
 from rich.console import Group, RenderableType
-from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 
-from evo.progress.rows import NONE, arm_rows, arm_weights, change_of, common_prefix, curve_title
-from evo.progress.snapshot import ImprovementLine, Snapshot, error_name
+from evo.progress.rows import (
+    NONE,
+    Table,
+    arm_name,
+    arm_rows,
+    arm_weights,
+    common_prefix,
+    curve_title,
+    improvement_rows,
+    problems_table,
+)
+from evo.progress.snapshot import Snapshot
 from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import draw_plot
-from evo.tui.problems import ProblemTable, legend
-from evo.values import ago, count, write_signed, write_value
+from problems.objectives import fitness_objective
 
-_MOST_IMPROVEMENTS, _MOST_ERRORS = 12, 12
-
-
-def _grid(width: int | None = None) -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), width=width, show_edge=False, header_style="")
+_MOST_IMPROVEMENTS = 12
 
 
 def head(snapshot: Snapshot, width: int, now: float, palette: Palette, doing: str = "") -> Text:
@@ -79,23 +89,23 @@ def _progress(snapshot: Snapshot, width: int, palette: Palette) -> Text:
     return text.append("─" * (bar - full), palette.muted).append(words)
 
 
-def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
-    """A line for each arm below a line of titles."""
+def arms(snapshot: Snapshot, width: int, palette: Palette) -> rich.table.Table:
+    """A line for each arm below a line of titles; what has no room is left out."""
     rows = arm_rows(snapshot, "screen")
-    texts = {title: [f"{row[title].text} {row[title].note}".rstrip() for row in rows] for title in rows[0]}
-    weights = dict(zip(texts, arm_weights(), strict=True))
-    kept = [title for title, cells in texts.items() if any(text != NONE for text in cells)]
-    names = max(6, min(max(width_of(clean(arm.name)) for arm in snapshot.arms), 12 if width < 100 else 24)) + 2
-    while len(kept) > 1 and names + sum(max(map(width_of, (title, *texts[title]))) + 2 for title in kept) > width:
+    weights = dict(zip(rows[0], arm_weights(), strict=True))
+    kept = [title for title in rows[0] if any(row[title].text != NONE for row in rows)]
+    wide = {title: max(width_of(title), *(width_of(f"{row[title].text} {row[title].note}") for row in rows)) + 2
+            for title in kept}  # fmt: skip
+    names = max(width_of(shorten(arm.name, 24)) for arm in snapshot.arms) + 4
+    while len(kept) > 1 and names + sum(map(wide.__getitem__, kept)) > width:
         kept.remove(min(reversed(kept), key=weights.__getitem__))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=palette.muted)
-    table.add_column("  arm" if len(snapshot.arms) > 1 else "  run", no_wrap=True)
-    for at, title in enumerate(kept):
-        table.add_column(title, justify="right", no_wrap=True, style=Style() if at else STRONG)
-    for number, arm in enumerate(snapshot.arms):
-        name = Text(f"{palette.mark(number)} {shorten(arm.name, names - 2)}", palette.arm(number))
-        table.add_row(name, *(Text(texts[title][number]) for title in kept))
-    return table
+    title = "  arm" if len(rows) > 1 else "  run"
+    return palette.table(
+        [
+            {title: arm_name(arm.name, place), **{title: row[title] for title in kept}}
+            for place, (arm, row) in enumerate(zip(snapshot.arms, rows, strict=True))
+        ]
+    )
 
 
 def verdict_lines(snapshot: Snapshot, palette: Palette, most: int | None = None) -> Text:
@@ -127,85 +137,112 @@ def curves_title(snapshot: Snapshot) -> str:
     return "solve rate" if snapshot.has_targets else curve_title(snapshot)
 
 
-def panels(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
-    """The smaller panels, one below the other: those that have something to show."""
-    made: list[tuple[str, RenderableType]] = []
-    if snapshot.errors or snapshot.faults:
-        made.append(("errors", errors(snapshot, palette)))
-    made.append(("last improvements", improvements(snapshot, width, now, palette)))
-    parts: list[RenderableType] = []
-    for title, body in made:
-        line = Text(title + " ", STRONG)
-        parts += [line.append("─" * max(0, width - line.cell_len), palette.muted), body, Text("")]
-    return Group(*parts[:-1])
+NAME, WON = -1, -2
+"""Orders of the table, in addition to those by an arm, which are the arms' numbers."""
 
 
-def _name(snapshot: Snapshot, number: int, palette: Palette, width: int = 16) -> Text:
-    return Text(f"{palette.mark(number)} {shorten(snapshot.arms[number].name, width)}", palette.arm(number))
+@dataclass(frozen=True)
+class TableChoice:
+    """Which problems the table shows, and in what order.
+
+    search: a part of the name, in any case
+    order: None for the original order; NAME; WON by how often the arms are ahead of the reference; else by an arm's
+        outcome
+    """
+
+    search: str = ""
+    unsolved: bool = False
+    differing: bool = False
+    order: int | None = None
+    reverse: bool = False
+
+    def describe(self, snapshot: Snapshot, shown: int) -> str:
+        """The filters and the order in a few words; "" for neither."""
+        parts = [f"/{self.search}"] * bool(self.search) + ["unsolved"] * self.unsolved + ["differing"] * self.differing
+        parts = [f"{shown:,} of {len(snapshot.problems):,}", *parts] if parts else []
+        if self.order is not None or self.reverse:
+            named = {None: "number", NAME: "name", WON: "won"} | {n: arm.name for n, arm in enumerate(snapshot.arms)}
+            parts.append(f"by {named[self.order]}" + " reversed" * self.reverse)
+        return clean(" · ".join(parts))
+
+
+def chosen_problems(snapshot: Snapshot, choice: TableChoice) -> list[int]:
+    """Numbers of the problems shown, in order."""
+    names, part, standing = [one.name for one in snapshot.problems], choice.search.casefold(), snapshot.standing
+    hidden = choice.unsolved & ~standing.unsolved | choice.differing & ~standing.differing
+    rows = [row for row, name in enumerate(names) if part in name.casefold() and not hidden[row]]
+    if choice.order == NAME:
+        rows.sort(key=lambda row: natural(names[row]))
+    elif choice.order == WON:
+        rows.sort(key=np.nan_to_num(-standing.sign).sum(axis=0).__getitem__)
+    elif choice.order is not None:
+        rows.sort(key=partial(_outcome_order, snapshot, choice.order))
+    return rows[::-1] if choice.reverse else rows
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key by which maze:hard/9 comes before maze:hard/10."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
+
+
+def _outcome_order(snapshot: Snapshot, arm: int, row: int) -> tuple[float, float, float]:
+    """Solved by most seeds first, of those the soonest, and the unsolved by the best value, the best first."""
+    standing, lower = snapshot.standing, fitness_objective(snapshot.problems[row].metrics).lower
+    best, share = float(standing.best[arm, row]), np.nan_to_num(standing.solved[arm, row])
+    return -share, standing.took[arm, row], np.inf if best != best else best if lower else -best
+
+
+def problem_titles(table: Table, snapshot: Snapshot, palette: Palette) -> list[Text]:
+    """Of the columns; the first names what the problems' names have in common."""
+    prefix = clean(common_prefix([problem.name for problem in snapshot.problems])).rstrip("/:_-")
+    alone, titles = len(snapshot.arms) == 1, []
+    for column in table.columns:
+        title = prefix or "problem" if column.kind == "problem" else column.kind or column.title
+        if alone or column.arm is None:
+            titles.append(Text(title, palette.muted))
+        else:
+            name = title if column.kind == "against" else shorten(column.title, 18)
+            titles.append(Text(f"{palette.mark(column.arm)} {name}", palette.arm(column.arm)))
+    return titles
+
+
+def problem_row(table: Table, snapshot: Snapshot, row: int, width: int, palette: Palette) -> list[Text]:
+    """The cells of a problem. width: of the screen"""
+    prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
+    name, *cells = table.rows[row]
+    return [Text(shorten(name.text[prefix:], 30 if width >= 110 else 16)), *map(palette.paint, cells)]
+
+
+def describe_wins(snapshot: Snapshot, palette: Palette) -> Text:
+    """The problems won, lost and level of each arm against the reference; empty without one."""
+    text = Text()
+    for number, arm in enumerate(snapshot.arms):
+        if snapshot.reference not in (None, arm.name):
+            won, lost, level = snapshot.standing.counts(number)
+            text.append(f"{palette.mark(number)} {shorten(arm.name, 16)} ", palette.arm(number))
+            text.append(f"{won} won", palette.good).append(" ").append(f"{lost} lost", palette.bad)
+            text.append(f" {level} level   ", palette.muted)
+    return text
+
+
+def legend(snapshot: Snapshot) -> str:
+    """What the cells mean."""
+    solved = "@N solved after N iterations, else " if snapshot.has_targets else ""
+    against = f" · against {shorten(snapshot.reference, 16)}" if snapshot.reference else ""
+    lower = any(fitness_objective(problem.metrics).lower for problem in snapshot.problems)
+    return f"{solved}the best value so far{', ↓ lower is better' * lower}{against}"
 
 
 def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
-    """The last rises of a best fitness: the problem, both values, and the components that improved over the parent."""
-    if not snapshot.improvements:
-        return Text("none yet", palette.muted)
-    numbers = {arm.name: number for number, arm in enumerate(snapshot.arms)}
-    prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
-    rows: list[dict[str, Text]] = []
-    for line in snapshot.improvements[:_MOST_IMPROVEMENTS]:
-        problem, number = snapshot.problems[line.problem], numbers[line.arm]
-        row = {"ago": Text(ago(now - line.created), palette.muted)}
-        if len(numbers) > 1:
-            mark = Text(palette.mark(number), palette.arm(number))
-            row["arm"] = mark if width < 60 else _name(snapshot, number, palette, 12)
-        if len(snapshot.problems) > 1:
-            row["problem"] = Text(shorten(problem.name[prefix:], 16))
-        if any(arm.seeds > 1 for arm in snapshot.arms):
-            row["seed"] = Text(f"s{line.seed}", palette.muted)
-        row["iter."] = Text(f"#{line.iteration}", palette.muted)
-        row["best"] = Text(write_value(line.value, [line.before] if line.before else ()), STRONG)
-        if width >= 60 or len(snapshot.problems) == 1:
-            row["change"] = Text("" if line.before is None else change_of(line.value, line.before).text, palette.muted)
-        if any(len(one.objectives) > 1 for one in snapshot.problems):
-            row["change of vector"] = Text(vector_change(problem.objectives, line))
-        rows.append(row)
-    table = _grid(width if "change of vector" in rows[0] else None)
-    for title in rows[0]:
-        ratio = 1 if title == "change of vector" else None
-        table.add_column(Text(title, palette.muted), no_wrap=True, overflow="ellipsis", ratio=ratio)
-    for row in rows:
-        table.add_row(*row.values())
-    return table
-
-
-def vector_change(objectives: tuple[str, ...], line: ImprovementLine) -> str:
-    """gold +.20 diamond -.10: the components that changed most first."""
-    if line.change is None:
-        return "no parent"
-    changed = [(abs(by), name, by) for name, by in zip(objectives, line.change, strict=False) if abs(by) > 0]
-    ranked = sorted(changed, key=lambda part: -part[0])
-    return "  ".join(f"{shorten(name, 12)} {write_signed(by)}" for _, name, by in ranked) or "same vector as its parent"
-
-
-def errors(snapshot: Snapshot, palette: Palette) -> RenderableType:
-    """Kinds of faults by arm, the most frequent first; then the problems whose scorer failed."""
-    table = _grid()
-    table.add_column(Text("kind", palette.muted), no_wrap=True, overflow="ellipsis")
-    for number in range(len(snapshot.arms)):
-        table.add_column(Text(palette.mark(number), palette.arm(number)), justify="right")
-    for kind, _ in snapshot.errors.most_common(_MOST_ERRORS):
-        counts = [arm.totals.errors.get(kind, 0) for arm in snapshot.arms]
-        name = shorten(error_name(kind), 34)
-        table.add_row(name, *(Text(count(n) if n else "·", palette.warn if n else palette.muted) for n in counts))
-    faults = []
-    for problem in snapshot.faults:
-        line = Text("scorer failed ", palette.bad).append(f"{shorten(problem.name, 24)} ({shorten(problem.arm, 12)}) ")
-        faults.append(line.append(clean(" ".join(problem.message.split())), palette.muted))
-    return Group(*[table] * bool(snapshot.errors), *faults)
+    """The last rises of a best value."""
+    rows = improvement_rows(snapshot, now)[:_MOST_IMPROVEMENTS]
+    line = Text("last improvements ", STRONG)
+    line.append("─" * max(0, width - line.cell_len), palette.muted)
+    return Group(line, palette.table(rows) if rows else Text("none yet", palette.muted))
 
 
 def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Palette) -> RenderableType:
     """The whole screen as one picture, for a pipe or a page."""
-    table = ProblemTable()
     parts: list[RenderableType] = [head(snapshot, width, now, palette), arms(snapshot, width, palette)]
     parts += [verdict_lines(snapshot, palette)] * (snapshot.reference is not None)
     parts += [
@@ -213,13 +250,13 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
         curves(snapshot, width, max(8, min(16, height // 3)), palette),
     ]
     if snapshot.problems:
-        rows = table.rows(snapshot)
-        drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for title in table.columns(snapshot, width, palette):
+        table = problems_table(snapshot)
+        drawn = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for title in problem_titles(table, snapshot, palette):
             drawn.add_column(title, no_wrap=True)
-        for row in rows:
-            drawn.add_row(*table.row(snapshot, row, width, palette))
+        for row in range(len(table.rows)):
+            drawn.add_row(*problem_row(table, snapshot, row, width, palette))
         parts += [Text("problems", STRONG), drawn]
         parts.append(Text(legend(snapshot), palette.muted, overflow="ellipsis", no_wrap=True))
     parts += [draw_best(snapshot, palette)] * (snapshot.detail is not None)
-    return Group(*parts, Text(""), panels(snapshot, width, now, palette))
+    return Group(*parts, Text(""), improvements(snapshot, width, now, palette))

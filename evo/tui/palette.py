@@ -6,14 +6,24 @@ text has a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.style import Style
+from rich.table import Table
+from rich.text import Text
 
 from evo.progress.arm_style import COLOURS, style_of
+from evo.tui.line import clean, shorten
+
+if TYPE_CHECKING:
+    from evo.progress.rows import TableCell, TableRow
 
 STRONG = Style(bold=True)
 DIM = Style(dim=True)
+_NAME_CELLS = 24
+"""Of an arm's name in a table."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,22 @@ class Palette:
     def mood(self, name: str) -> Style:
         """The style of a state: good, bad, warn, or "" for none of them."""
         return {"good": self.good, "bad": self.bad, "warn": self.warn}.get(name, STRONG)
+
+    def paint(self, cell: TableCell) -> Text:
+        """A cell of a table in the style of its mark; an arm's name behind its own mark."""
+        if cell.arm is not None:
+            return Text(f"{self.mark(cell.arm)} {shorten(cell.text, _NAME_CELLS)}", self.arm(cell.arm))
+        styles = {"above": self.good, "below": self.bad, "faint": self.muted, "solved": STRONG}
+        return Text(clean(f"{cell.text} {cell.note}".rstrip()), styles.get(cell.mark, Style()))
+
+    def table(self, rows: Sequence[TableRow]) -> Table:
+        """Rows with equal titles, below these."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=self.muted)
+        for title, cell in rows[0].items():
+            table.add_column(Text(title), justify="right" if cell.number else "left", no_wrap=True, overflow="ellipsis")
+        for row in rows:
+            table.add_row(*map(self.paint, row.values()))
+        return table
 
 
 DARK = Palette(("#4d94ff", "#ff7a33", "#1fbf8f", "#e08fc0", "#f0b429", "#7fd4ff", "#a8a8a8"), Style(color="#9aa3ad"))

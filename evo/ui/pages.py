@@ -23,10 +23,9 @@ from markupsafe import Markup
 
 from evo.progress.answer import describe_verified, read_candidate, statement_of
 from evo.progress.model import Progress
-from evo.progress.rows import run_row
+from evo.progress.rows import make_table, run_row
 from evo.progress.snapshot import have_ended
 from evo.report.page import build_page, content_policy, environment
-from evo.report.tables import make_table
 from islands.browse import offspring
 from islands.comparisons import delete_runs, label_runs, rivals_of, runs_named
 from islands.errors import NoRuns, RunBusy, UnknownRun

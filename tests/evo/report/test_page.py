@@ -12,11 +12,11 @@ from support.command_line import refused
 from support.hostile_text import AnyTextProblem, Elements
 
 from evo.cli import invoke
+from evo.cli.show import print_comparison
 from evo.progress.model import IN_SEARCH, Progress
-from evo.progress.rows import ARM_COLUMNS
-from evo.report.answers import Plot, PlotLine, bounded
-from evo.report.tables import HINTS, flattened
-from evo.report.terminal import comparison_dict, print_comparison
+from evo.progress.rows import ARM_COLUMNS, HINTS
+from evo.report.answers import Plot, bounded, plot_line
+from evo.report.tables import comparison_dict, flattened
 from evo.stats.intervals import mean_interval
 from islands.schema import Runs
 from islands.store import Store
@@ -235,7 +235,7 @@ def test_problems_without_targets_are_judged_by_their_fitness(
 
 def test_charts_hold_raw_numbers_and_gaps_where_nothing_is_known():
     y = np.array([-1234567.4, np.nan, -1234531.2])
-    plot = Plot("<b>", "iteration", [PlotLine(1, "a", np.arange(3.0), y, y - 1, y + 1, steps=True)], rule=2.5)
+    plot = Plot("<b>", "iteration", [plot_line(1, "a", np.arange(3.0), y, y - 1, y + 1, steps=True)], rule=2.5)
     (line,) = json.loads(json.dumps(plot.as_dict(), allow_nan=False))["lines"]
     assert (line["y"], line["low"][1], line["shape"]) == ([-1234567.4, None, -1234531.2], None, "triangle-up")
 

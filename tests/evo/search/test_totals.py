@@ -16,7 +16,7 @@ from test_kill import exit_code, forked
 
 import evo as api
 from evo.progress.model import Progress
-from evo.report.terminal import comparison_dict
+from evo.report.tables import comparison_dict
 from evo.runs.finish import summarize_run
 from evo.search.stop import Stop, StopReason
 from islands.runs import run_totals

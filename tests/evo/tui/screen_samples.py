@@ -50,7 +50,6 @@ def snapshot(arms, *, problems=12, reference="grpo", targets=True, name="fair-el
         ImprovementLine(
             arms[i % len(arms)].name, i % 2, i % problems, 39 - i, 900 - i, Value(0.75), Value(0.5) if i % 3 else None,
             NOW - 5 - 7 * i * i,
-            None if i % 5 == 4 else (0.0, 0.4, -0.25, 1 / 3),
         )
         for i in range(14)
     )  # fmt: skip

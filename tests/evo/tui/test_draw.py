@@ -11,12 +11,11 @@ from rich.console import Console
 
 from evo.comparison.results import standings
 from evo.progress.answer import diff_answers, unit_of
-from evo.progress.rows import against_cell, outcome_cell
-from evo.progress.snapshot import FailedProblem
+from evo.progress.rows import against_cell, outcome_cell, problems_table
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
+from evo.tui.draw import NAME, WON, TableChoice, chosen_problems, natural, problem_row, problem_titles
 from evo.tui.palette import DARK
-from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, natural
 from islands.lock import LOST
 from problems.objectives import Objective
 
@@ -79,16 +78,13 @@ def test_narrow_screens_leave_the_lightest_columns_out():
 
 
 def test_no_column_of_a_narrow_panel_is_cut_to_nothing():
-    rows = printed(draw.improvements(samples.running(), 43, samples.NOW, DARK), 43).splitlines()
-    assert len(rows) == 13 and all(row[36:].strip(" …") for row in rows)
+    rows = printed(draw.improvements(samples.alone(), 43, samples.NOW, DARK), 43).splitlines()[-13:]
+    assert rows[0].split() == ["ago", "problem", "iter.", "best", "change"]
+    assert all(row[30:].strip(" …") for row in rows[1:] if "+" in row)
 
 
-def test_failed_problems_are_named_with_their_reason():
-    snapshot = samples.finished()
-    fault = FailedProblem("maze:hard/99", "grpo", "no\nscore")
-    snapshot = replace(snapshot, failed=snapshot.problems[:1], faults=(fault,))
-    text = printed(draw.errors(snapshot, DARK), 100)
-    assert "scorer failed maze:hard/99 (grpo) no score" in text and "unreadable reply" in text
+def test_failed_problems_are_counted_at_the_head():
+    snapshot = replace(samples.finished(), failed=samples.finished().problems[:1])
     assert "1 left out" in draw.head(snapshot, 120, samples.NOW, DARK).plain
 
 
@@ -131,12 +127,11 @@ def test_outcomes_and_gaps_in_words():
 
 
 def test_problems_are_filtered_and_ordered():
-    snapshot, table = samples.finished(12), ProblemTable()
-    standing = table.standing(snapshot)
-    assert table.standing(snapshot) is standing, "computed once for the same results"
+    snapshot = samples.finished(12)
+    standing = snapshot.standing
 
     def rows(**choice):
-        return table.rows(snapshot, TableChoice(**choice))
+        return chosen_problems(snapshot, TableChoice(**choice))
 
     assert rows() == rows(order=NAME) == rows(reverse=True)[::-1] == list(range(12)), "9 before 10"
     assert natural("a/10") > natural("a/9") and rows(search="/1") == [1, 10, 11]
@@ -155,9 +150,9 @@ def test_problems_are_filtered_and_ordered():
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_rows_have_a_cell_for_each_column(width):
     for snapshot in (samples.finished(), samples.alone(), samples.alone(targets=False)):
-        table = ProblemTable()
-        titles = table.columns(snapshot, width, DARK)
-        assert {len(table.row(snapshot, row, width, DARK)) for row in range(12)} == {len(titles)}
+        table = problems_table(snapshot)
+        titles = problem_titles(table, snapshot, DARK)
+        assert {len(problem_row(table, snapshot, row, width, DARK)) for row in range(12)} == {len(titles)}
 
 
 def test_the_head_of_a_search_that_stops_says_how_many_iterations_it_waits_for():
