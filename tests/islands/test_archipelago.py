@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.island_samples import small_config
 
 from islands.population.archipelago import Archipelago, plan_moves
-from islands.population.config import PopulationConfig
+from islands.population.features import FeatureSpace, check_features, sketch
+from problems.contract import Score, ScorerFault
 
 ISLANDS = 3
 DIMENSIONS = ("score", "reward:a")
@@ -193,24 +195,6 @@ def compare(islands, naive):
         assert islands.members <= max(naive.cap, ISLANDS + 1)
 
 
-@pytest.mark.parametrize("growth", [1, 5])
-def test_each_cell_holds_the_fittest_of_its_members(growth):
-    """As lengths of answers grow. Until all members were placed again, 3.0 and 3.4 of 56 cells held another on average,
-    and 2.2 and 2.8 with a member were empty."""
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        islands = Archipelago(PopulationConfig(islands=1, feature_dimensions=("length", "diversity")), ("a",))
-        columns, space = islands.columns, islands.space
-        for n in range(300):
-            point = float(300 * rng.lognormal(0, 0.4) * growth ** (n / 300)), float(rng.beta(8, 4))
-            fitness = float(rng.random())
-            columns.append(n + 1, b"%d" % n, fitness, (fitness,), point, 0, True)
-            islands.add_group(0, None, [n + 1], {n + 1})
-        (island,) = islands.islands
-        fittest = {space.cell(columns.measures(o)): o for o in sorted(island.members, key=columns.rank_key)}
-        assert len(fittest) > 40 and island.archive.cells == fittest
-
-
 def populated(counts: list[int], **settings) -> Archipelago:
     config = dict(islands=len(counts), population_size=None, feature_dimensions=("score",), feature_bins=1000)
     memory = Archipelago(small_config(**{**config, **settings}), ("a",))
@@ -223,31 +207,11 @@ def populated(counts: list[int], **settings) -> Archipelago:
     return memory
 
 
-def migrate(islands: Archipelago) -> None:
-    moves = plan_moves(islands.islands, 0.1)
-    islands.migrate([(source, target, islands.columns.ids[ordinal]) for source, target, ordinal in moves])
-
-
-def test_the_top_tenth_goes_to_both_neighbours_on_a_ring_of_any_size():
-    (*of_first, _, _) = moves = plan_moves(populated([20, 0, 5]).islands, 0.1)
+def test_the_fittest_migrate_to_both_neighbours_and_never_more_than_of_200_members():
+    """Rings of other sizes, other rates and copies are compared with OpenEvolve (tests/parity)."""
+    moves = plan_moves(populated([20, 0, 5]).islands, 0.1)
     assert moves == [(0, 1, 19), (0, 2, 19), (0, 1, 18), (0, 2, 18), (2, 0, 24), (2, 1, 24)]
-    # OpenEvolve: max(1, int(members * rate))
-    assert plan_moves(populated([20, 0, 5]).islands, 0.0) == [*of_first[:2], *moves[4:]]
-    assert plan_moves(populated([0, 0, 0, 0, 1]).islands, 0.1) == [(4, 0, 0), (4, 3, 0)]
-    assert plan_moves(populated([1, 0]).islands, 0.1) == [(0, 1, 0)] and plan_moves(populated([4]).islands, 0.1) == []
-    assert len(plan_moves(populated([300, 0]).islands, 0.5)) == 100  # never more than of 200 members
-
-
-def test_copies_take_no_place_of_those_that_migrate():
-    islands = populated([3, 3, 3])
-    for _ in range(3):
-        migrate(islands)
-    third = islands.islands[0]  # its own members are the least fit of all, and its best went to both
-    assert {8, 5} <= third.migrants and 2 in islands.islands[1] and 2 in islands.islands[2]
-    assert plan_moves(islands.islands, 0.1) == []
-    islands.columns.append(99, b"new", 2.5, (0.0,), (2.5,), 0, True)
-    islands.add_group(0, None, [99], {99})
-    assert plan_moves(islands.islands, 0.1) == [(0, 1, 9), (0, 2, 9)]
+    assert len(plan_moves(populated([300, 0]).islands, 0.5)) == 100
 
 
 def test_an_empty_migration_starts_the_next_interval():
@@ -255,3 +219,76 @@ def test_an_empty_migration_starts_the_next_interval():
     assert islands.planned_moves() == []  # due, but one island has no neighbour
     islands.migrate([])
     assert islands.planned_moves() is None
+
+
+# -- measures, ranges and cells
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def space(*dimensions: str, bins: int = 10, references: int = 20, objectives=("a", "b")) -> FeatureSpace:
+    made = FeatureSpace(objectives, lambda names: (bins,) * len(names), references)
+    made.settle(dimensions)
+    return made
+
+
+def test_measures_by_name():
+    assert space("score", "rewards").dimensions == ("score", "reward:a", "reward:b")
+    made = space("complexity", "score", "reward:b", "speed", "diversity")
+    score = Score((0.25, 0.75), 0.5, {"speed": 3})
+    assert made.measure("abcde", score) == (5.0, 0.5, 0.75, 3.0, 0.0)
+    assert space("complexity").measure("abcde", Score((0, 0), 0, {"complexity": 9.0})) == (9.0,)
+    check_features(score, made.dimensions, "p")
+    said = "p: the grid is spanned by 'speed', which the scorer did not give .it gave no features"
+    with pytest.raises(ScorerFault, match=said):
+        check_features(Score((0, 0), 0), made.dimensions, "p")
+    with pytest.raises(ValueError, match="'reward:c', but the objectives are a, b"):
+        space("reward:c")
+
+
+def test_sketches_tell_texts_apart():
+    text = "def f(x):\n    return x + 1\n" * 20
+    assert sketch(text).sum() == pytest.approx(1) and not sketch("ab").any()
+    near, far = text.replace("x + 1", "x + 2", 1), "import numpy as np\nprint(np.zeros(3).sum())\n" * 20
+    distance = lambda other: np.abs(sketch(text) - sketch(other)).sum() / 2  # noqa: E731
+    assert distance(text) == 0 < distance(near) < 0.1 < distance(far) <= 1
+    long = "x" * 10_000_000
+    assert np.array_equal(sketch(long), sketch(long[:100_000]))  # the cost is bounded
+    sketch("\ud83d lone")
+
+
+def test_diversity_is_measured_against_the_first_answers_for_good():
+    made = space("diversity", references=2)
+    score = Score((0, 0), 0)
+    assert made.measure("first answer", score) == (0.0,) and made.references_missing == 2
+    made.add_reference("first answer")
+    made.add_reference("second thing")
+    before = made.measure("third of them", score)
+    made.add_reference("third of them")
+    assert made.references_missing == 0 and made.measure("third of them", score) == before
+    assert 0 < before[0] <= 1
+
+
+@settings(max_examples=300, deadline=None)
+@example([(0.0, 0.0), (0.0, 5e-324)], 1)  # a range whose half is zero
+@given(st.lists(st.tuples(finite, finite), min_size=1, max_size=40), st.integers(1, 12))
+def test_ranges_hold_all_values_and_cells_are_bins(points, bins):
+    made = space("x", "y", bins=bins)
+    for point in points:
+        grew = made.observe(point)
+        assert not made.observe(point)
+        for value, low, high in zip(point, made.low, made.high, strict=True):
+            assert -math.inf < low <= value <= high < math.inf
+        assert grew or made.cell(point)
+    for point in points:
+        assert all(0 <= c < bins for c in made.cell(point))
+    ordered = sorted(points)
+    firsts = [made.cell(point)[0] for point in ordered]
+    assert firsts == sorted(firsts)  # bins keep the order of the values
+
+
+def test_an_ever_growing_value_rescales_ever_more_rarely():
+    made = space("x")
+    growths = [made.observe((float(n),)) for n in range(100_000)]
+    assert sum(growths) < 260 and sum(growths[50_000:]) < 20  # log(100,000) / log(1.05) = 236

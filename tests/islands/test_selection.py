@@ -95,14 +95,6 @@ def test_an_empty_island_borrows():
     assert parent is not None and best and parent not in inspirations
 
 
-def test_choosing_changes_nothing_and_follows_the_generator():
-    archipelago = made(GRID)
-    archipelago.add_group(0, 3, [], set())  # the fittest has had a turn
-    first = [selection.choose(archipelago, 0, np.random.default_rng(n)) for n in range(50)]
-    again = [selection.choose(archipelago, 0, np.random.default_rng(n)) for n in range(50)]
-    assert first == again and len({parent for parent, _, _ in first}) > 1
-
-
 def test_hill_shows_the_best_that_was_ever_stored_and_nothing_else():
     archipelago = made(GRID, strategy="hill", islands=1)
     assert selection.choose(archipelago, 0, np.random.default_rng(0)) == (2, [], [])

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from evo.testing import ProblemContract
 from problems import Problem, Score, Scorer, ScorerFault
 from problems.sandbox.contract import SandboxFault
 from problems.scoring import MOST_FAULTS
@@ -46,19 +45,6 @@ class Toy(Problem):
 
 class InlineToy(Toy):
     inline = True
-
-
-class TestToy(ProblemContract):
-    answers = ("3", "17")
-    solution = "1"
-
-    def problem(self):
-        return Toy()
-
-
-class TestInlineToy(TestToy):
-    def problem(self):
-        return InlineToy()
 
 
 def scored(problem, answers, workers=4):
