@@ -248,13 +248,6 @@ def test_rows_of_leetcode_dataset_are_converted(converted):
 
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "livecodebench"
-MISSING = """class Solution:
-    def smallestMissing(self, nums):
-        n = 1
-        while n in nums:
-            n += 1
-        return n
-"""
 
 
 def ids(address, **options):
@@ -303,16 +296,11 @@ def test_private_tests_alone_decide_and_public_ones_where_there_are_no_others(tm
     assert [case.source for case in problem.task.cases] == ["1\n", "3\n", "4\n", "5\n"]
 
 
-def test_both_forms_are_judged_by_what_the_answer_does():
-    (stones,) = resolve(f"livecodebench:{SAMPLE}/own003_d")
-    assert stones.score("print('Second' if int(input()) % 7 in (0, 2) else 'First')").fitness == 1
-    assert stones.score("print('First')").fitness == 0.6
-    (missing,) = resolve(f"livecodebench:{SAMPLE}/9002")
-    assert missing.score(MISSING).fitness == 1
-    assert 0 < missing.score("class Solution:\n    def smallestMissing(self, nums):\n        return 1\n").fitness < 1
-
-
 def test_errata_are_left_out_with_the_reason(tmp_path):
+    """Those of LeetCode go by title."""
+    titled = row(question_id="3194", question_title="find-words-containing-character")
+    with pytest.warns(UserWarning, match="several outputs are right"):
+        assert len(resolve(f"livecodebench:{written(tmp_path, titled, row())}")) == 1
     named = "abc326_d"
     path = written(tmp_path, row(), row(question_id=named))
     with pytest.warns(UserWarning, match=f":2: skipped: {named} is in the data set's errata: {ERRATA[named]}"):
@@ -322,12 +310,6 @@ def test_errata_are_left_out_with_the_reason(tmp_path):
         pytest.raises(BadAddress, match="names no problem that can be posed"),
     ):
         resolve(f"livecodebench:{path}/{named}")
-
-
-def test_errata_of_leetcode_go_by_title(tmp_path):
-    path = written(tmp_path, row(question_id="3194", question_title="find-words-containing-character"), row())
-    with pytest.warns(UserWarning, match="several outputs are right"):
-        assert len(resolve(f"livecodebench:{path}")) == 1
 
 
 class Evil:

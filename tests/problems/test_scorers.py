@@ -333,12 +333,6 @@ def test_cached_functions_go_to_the_other_process(monkeypatch, module):
     assert problem_of(cached_score).score("abcdefg").rewards == (13.0 + 6.0,)
 
 
-def test_a_fingerprint_counts_what_a_cached_function_does():
-    texts = ("return 1", "return 2", "return 1")
-    first, other, again = (describe_value(functools.cache(made_from(f"def f(a):\n    {text}\n"))) for text in texts)
-    assert first == again != other
-
-
 def closing_over(value):
     def score(answer):
         return len(answer) * value
@@ -346,14 +340,20 @@ def closing_over(value):
     return score
 
 
-def test_a_fingerprint_changes_with_the_code_and_what_it_refers_to():
-    assert describe_value(closing_over(2)) == describe_value(closing_over(2))
-    assert describe_value(closing_over(2)) != describe_value(closing_over(3))
-    assert describe_value(closing_over({"a": [1]})) != describe_value(closing_over({"a": [2]}))
-    same = "def f(a):\n    return helper(a)\ndef helper(a):\n    return {}\n"
-    assert describe_value(made_from(same.format(1))) == describe_value(made_from(same.format(1)))
-    assert describe_value(made_from(same.format(1))) != describe_value(made_from(same.format(2)))
-    assert describe_value(lambda a: 1) != describe_value(lambda a: 2)
+WITH_HELPER = "def f(a):\n    return helper(a)\ndef helper(a):\n    return {}\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "one", "other"),
+    [
+        (closing_over, 2, 3),
+        (closing_over, {"a": [1]}, {"a": [2]}),
+        (lambda value: made_from(WITH_HELPER.format(value)), 1, 2),
+        (lambda value: functools.cache(made_from(f"def f(a):\n    return {value}\n")), 1, 2),
+    ],
+)
+def test_a_fingerprint_changes_with_the_code_and_what_it_refers_to(make, one, other):
+    assert describe_value(make(one)) == describe_value(make(one)) != describe_value(make(other))
 
 
 def test_a_fingerprint_ends_for_what_refers_to_itself():
@@ -363,6 +363,7 @@ def test_a_fingerprint_ends_for_what_refers_to_itself():
     loop = [1]
     loop.append(loop)
     assert "again" in describe_value(again) and "len(answer) * value" in describe_value(closing_over(loop))
+    assert describe_value(lambda a: 1) != describe_value(lambda a: 2)
 
 
 def test_the_problem_s_fingerprint_counts_what_was_declared(tmp_path):
@@ -408,17 +409,14 @@ def test_a_list_of_seeds_is_where_the_search_starts(scorer):
     assert "not text" in str(scorer("seed_answer = ['a', 5]\ndef score(answer):\n    return 1\n").fault)
 
 
-@pytest.mark.parametrize("name", ["error", "val_loss", "lag", "meanLag", "total_ms", "eval_time", "RMSE", "error_rate"])
-def test_names_that_suggest_lower(name):
-    assert suggests_lower(name) == (name != "error_rate")
+LOWER = ("error", "val_loss", "lag", "meanLag", "RMSE", "total_ms", "eval_time")
+HIGHER = ("accuracy", "time_score", "speed", "timeliness", "terror", "speedup_ms", "loss_reduction", "error_rate")
+
+
+@pytest.mark.parametrize("name", [*LOWER, *HIGHER])
+def test_which_names_suggest_lower_and_which_a_timing(name):
+    assert suggests_lower(name) == (name in LOWER)
     assert is_timing(name) == (name in ("total_ms", "eval_time"))
-
-
-@pytest.mark.parametrize(
-    "name", ["accuracy", "time_score", "speed", "timeliness", "terror", "speedup_ms", "loss_reduction"]
-)
-def test_names_that_do_not(name):
-    assert not suggests_lower(name) and not is_timing(name)
 
 
 @pytest.mark.parametrize("seed", [None, 0.0, 63.4, -4.0, 1e-6])

@@ -21,7 +21,6 @@ from problems.weights import (
     parse_weights,
     scorer_fingerprint,
     weigh_as_stored,
-    weighted_mean,
 )
 
 TWO = """
@@ -158,20 +157,6 @@ def test_an_openevolve_directory_is_judged_by_the_metrics_beside_its_combined_sc
     assert problem.weighted({"combined_score": 2}).score("x = 0.8\n").fitness == 9.0
     with pytest.raises(BadAddress, match="it has combined_score, depth, thrift; did you mean depth"):
         problem.weighted({"dept": 1})
-
-
-def test_an_openevolve_directory_with_objectives_of_its_own(tmp_path):
-    (tmp_path / "evaluator.py").write_text(EVALUATOR)
-    (tmp_path / "initial_program.py").write_text("x = 0.5\n")
-    (tmp_path / "config.yaml").write_text("objectives: [depth, thrift]\n")
-    (problem,) = resolve(str(tmp_path))
-    assert problem.score("x = 0.8\n").fitness == 9.0 and "combined_score decides" in problem.statement()
-    heavy = problem.weighted({"thrift": 1})
-    assert heavy.score("x = 0.8\n").fitness == pytest.approx(0.2) and "combined_score" not in heavy.statement()
-
-
-def test_the_weighted_mean():
-    assert weighted_mean((1.0, 0.0, 0.5), (0.25, 0.25, 0.5)) == 0.5
 
 
 # -- the best set
