@@ -4,8 +4,6 @@ written."""
 from __future__ import annotations
 
 import json
-import threading
-import time
 
 import pytest
 from sqlalchemy import delete, func, inspect, select, update
@@ -213,31 +211,6 @@ def test_format_errors_are_counted(store):
     ]
     put(store, Population(store, problem, small_config()), dataclasses.replace(one, rollouts=tuple(rollouts)))
     assert runs.format_errors(store, problem.run_id) == {"no tags": 2}
-
-
-def test_readers_see_whole_groups_while_a_writer_writes(store, address, opened):
-    problem, population = fresh(store)
-    reading = opened(address, read_only=True)
-    over, faults, polls = threading.Event(), [], []
-
-    def watch():
-        try:
-            while not over.is_set():
-                groups = [one for _, one in traces.read_groups(reading, problem.run_id)]
-                assert all(len(one.rollouts) == 2 for one in groups)
-                (runs.overview(reading), course_of(reading, problem.run_id), list(runs.elites(reading, [problem.id])))
-                polls.append(len(groups))
-        except Exception as error:
-            faults.append(error)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    search(store, population, 40)
-    while thread.is_alive() and len(polls) < 2:
-        time.sleep(0.01)
-    over.set()
-    thread.join()
-    assert faults == [] and polls == sorted(polls) and len(polls) > 1
 
 
 # -- groups found again for training
