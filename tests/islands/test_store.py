@@ -425,10 +425,18 @@ def test_a_writer_that_locks_the_file_is_waited_for_once_and_named(tmp_path, mon
             make_run(store, "run")
         with pytest.raises(DatabaseUnavailable):  # what is said at the end
             make_run(store, "run")
+        timeouts = [connection_timeout(store)]
         other.execute("COMMIT")
         other.close()
         make_run(store, "run")
+        assert [*timeouts, connection_timeout(store)] == [1000, 500]
         assert [run.name for run in store.runs()] == ["run"]
+
+
+def connection_timeout(store):
+    """Milliseconds that the writer's connection waits for a lock."""
+    with store._writer.raw_connection().driver_connection as connection:
+        return connection.execute("PRAGMA busy_timeout").fetchone()[0]
 
 
 def test_a_read_only_disk_can_be_read_and_is_named_by_what_writes(tmp_path, disk):
