@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -67,22 +65,6 @@ def test_the_compose_specification_has_every_key():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_docker_compose_resolves_it_as_these_tests_do(tmp_path):
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("docker compose is not here")
-    names = {"PWD": str(tmp_path), "EVO_USER": "4321:4322", "EVO_POSTGRES_PASSWORD": "p@/ss"}
-    options = ["-f", str(ROOT / "docker-compose.yml"), "--profile", "*"]
-    command = [docker, "compose", *options, "config", "--format", "json"]
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ | names, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    resolved, ours = json.loads(done.stdout)["services"], read_compose(**names)["services"]
-    assert set(resolved) == set(ours)
-    for name, service in ours.items():
-        for key in {"image", "user", "working_dir", "entrypoint", "command", "environment"} & set(service):
-            assert resolved[name][key] == service[key], f"{name} {key}"
-
-
 def test_services_wait_for_healthy_ones(compose):
     services = compose["services"]
     assert set(services) == {"postgres", "vllm", *OURS}
@@ -95,7 +77,6 @@ def test_services_wait_for_healthy_ones(compose):
         assert test[0] == "CMD" or (test[0] == "CMD-SHELL" and len(test) == 2)
         if "-c" in test:
             compile(test[-1], name, "exec")
-    assert {name for name, service in services.items() if "healthcheck" not in service} == {"evo", "worker"}
     assert {name for name in services if "profiles" in services[name]} == {"evo", "vllm"}, "`up` starts the others"
     assert "container_name" not in services["worker"] and "ports" not in services["worker"], "it can be scaled"
 

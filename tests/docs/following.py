@@ -10,8 +10,16 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from parsing import check_arguments, check_python, check_settings, parse_command
-from snippets import Snippet, commands_of, evo_arguments, read_snippets
+from snippets import (
+    Snippet,
+    check_arguments,
+    check_python,
+    check_settings,
+    commands_of,
+    evo_arguments,
+    parse_command,
+    read_snippets,
+)
 
 from evo.cli import invoke
 

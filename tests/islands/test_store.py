@@ -1,8 +1,9 @@
-"""The store: what its contract (test_contracts) leaves open; locks, first openings, and what the machine and the
-servers do to a database: read-only disks, full disks, a server that restarts."""
+"""A database of runs (islands.store.Store): its contract on both databases; locks, first openings, and what the machine
+and the servers do to a database: read-only disks, full disks, a server that restarts."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,21 +14,150 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from sqlalchemy import create_engine, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
-from support.island_samples import BOTH, answer, fresh, group, put, search
+from support.island_samples import BOTH, answer, fresh, group, put, search, small_config
 
 from islands import engine, groups
+from islands.blobs import compress, decompress, fold, ids_of, ids_to_bytes, pack_floats, unfold, unpack_floats
+from islands.browse import ancestors
 from islands.engine import check_writable
-from islands.errors import DatabaseMoved, DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
+from islands.errors import DatabaseMoved, DatabaseUnavailable, NoRuns, RunBusy, RunExists, UnknownRun
 from islands.lock import LOST
+from islands.population.population import Population
+from islands.runs import course_of, read_archives, read_totals
 from islands.schema import Candidates, PromptGroups, Runs
 from islands.store import Store, new_run
+from islands.training import GroupChoice, training_steps
+
+HOSTILE = "a\x00b\ud800\u202e\n'\";--"
 
 
 def make_run(store, name="first", **more):
-    return store.create_run(name, {"a": [1, 0.1]}, command="evo run x", seed=2**40, commit="c0ffee", **more)
+    return store.create_run(name, {"iterations": 3}, command="evo run", seed=2**40, commit="abc", **more)
+
+
+@BOTH
+def test_a_run_is_what_it_was_created_with(store, address, opened):
+    run = make_run(store)
+    assert (run.name, run.seed, run.commit, run.status) == ("first", 2**40, "abc", "running")
+    assert run.config == {"iterations": 3} and run.summary == {} and run.comparison is None
+    assert store.run("first") == run and store.runs() == [run]
+    store.set_config(run.id, {"iterations": 9})
+    store.finish_run(run.id, "done", "because", summary={"answers": 2})
+    ended = opened(address, read_only=True).run("first")
+    assert (ended.status, ended.reason, ended.summary) == ("done", "because", {"answers": 2})
+    assert ended.config == {"iterations": 9} and ended.updated >= run.updated
+
+
+@BOTH
+def test_names_are_taken_once_and_made_up_where_none_is_given(store):
+    make_run(store)
+    with pytest.raises(RunExists, match="first"):
+        make_run(store)
+    assert make_run(store, None).name not in ("", "first")
+    with pytest.raises(UnknownRun, match="did you mean first"):
+        store.run("firts")
+    with pytest.raises(UnknownRun):
+        store.finish_run(10**6, "done")
+    with pytest.raises(ValueError):
+        store.finish_run(1, "asleep")
+
+
+@BOTH
+def test_problems_come_back_by_index(store):
+    run = make_run(store)
+    with store.begin() as tx:
+        for index in (1, 0):
+            store.add_problem(run.id, index, f"set/{index}", HOSTILE, ("a", "b"), None, "text", tx)
+    first, second = store.problems(run.id)
+    assert (first.index, second.index, first.name, first.objectives) == (0, 1, HOSTILE, ("a", "b"))
+    assert first.target is None and first.status == "active" and first.best is None
+    store.set_problem_status(first.id, "solved", solved_sequence=4)
+    store.set_problem_status(first.id, "done", "over")
+    assert [(p.status, p.message, p.solved_sequence) for p in store.problems(run.id)][0] == ("done", "over", 4)
+    with pytest.raises(ValueError):
+        store.set_problem_status(first.id, "asleep")
+
+
+@BOTH
+def test_a_transaction_is_whole_or_nothing(store):
+    run, calls = make_run(store), []
+    with pytest.raises(ZeroDivisionError), store.begin() as tx:
+        tx.on_end.append(calls.append)
+        store.add_problem(run.id, 0, "a", "a", ("x",), None, "text", tx)
+        store.policy_version(run.id, "v1", tx)
+        raise ZeroDivisionError
+    assert store.problems(run.id) == [] and calls == [False]
+    with store.begin() as tx:
+        tx.on_end.append(calls.append)
+        store.add_problem(run.id, 0, "a", "a", ("x",), None, "text", tx)
+        assert store.policy_version(run.id, "v1", tx) == store.policy_version(run.id, "v1", tx)
+        assert store.policy_version(run.id, "v2", tx) != store.policy_version(run.id, "v1", tx)
+    assert len(store.problems(run.id)) == 1 and calls == [False, True]
+
+
+@BOTH
+def test_training_steps_come_back_in_order(store):
+    run = make_run(store)
+    with store.begin() as tx:
+        store.add_training_step(run.id, 0, {"loss": 0.5}, tx)
+        store.add_training_step(run.id, 1, {"loss": 0.25}, tx, policy_version="v1", checkpoint="there")
+    steps = [(step.step, step.stats, step.policy_version) for step in training_steps(store, run.id)]
+    assert steps == [(0, {"loss": 0.5}, None), (1, {"loss": 0.25}, "v1")]
+    assert [step.step for step in training_steps(store, run.id, after=0)] == [1]
+
+
+@BOTH
+def test_a_search_is_chosen_stored_and_read_alike(store):
+    """One digest for every database."""
+    problem, population = fresh(store)
+    with pytest.raises(ZeroDivisionError), store.begin() as tx:  # leaves a gap in PostgreSQL's numbers
+        population.add(group(problem, 0, [answer("gone"), answer("away")]), tx)
+        raise ZeroDivisionError
+    population = Population(store, problem, small_config())
+    with store.begin() as tx:
+        population.seed(answer("start", 0.1), tx)
+    chosen = search(store, population, 60, seed=3)
+    born = {id: n for n, id in enumerate(population._archipelago.columns.ids)}
+    archives: dict[int, dict[tuple[int, str], int]] = {problem.id: {}}
+    with store.read() as connection:
+        totals = vars(read_totals(connection, [problem.run_id])[problem.run_id])
+        read_archives(connection, archives)
+    rises = course_of(store, problem.run_id).improvements[problem.id]
+    found = [
+        [(born.get(parent), [born[i] for i in some], [born[i] for i in top]) for parent, some, top in chosen],
+        [[born[i] for i in population.members(island)] for island in range(3)],
+        sorted((place, born[id]) for place, id in archives[problem.id].items()),
+        sorted((key, round(value, 6)) for key, value in totals.items() if key != "errors"),
+        totals["errors"],
+        [(rise.sequence, rise.fitness, born[rise.candidate]) for rise in rises],
+        [(born[one.id], one.generation) for one in ancestors(store, population.best[0])],
+        [(row.sequence, row.version, row.answers) for row in GroupChoice(problem.run_id, 100).rows(store)],
+    ]
+    assert hashlib.sha256(repr(found).encode()).hexdigest()[:16] == "58327503f1c40c89"
+
+
+@BOTH
+def test_a_reader_writes_nothing_and_sees_what_is_committed(address, opened, tmp_path):
+    with pytest.raises(DatabaseUnavailable, match="does not exist|holds no runs yet"):
+        Store.open(address, read_only=True)
+    assert list(tmp_path.iterdir()) == []
+    store = opened(address)
+    make_run(store)
+    reader = opened(address, read_only=True)
+    with pytest.raises(DatabaseUnavailable):
+        make_run(reader, "second")
+    make_run(store, "third")
+    assert [run.name for run in reader.runs()] == ["first", "third"]
+
+
+# -- transactions and reading
 
 
 def test_a_transaction_is_not_nested(store):
@@ -53,9 +183,6 @@ def test_threads_take_turns(store):
     for thread in threads:
         thread.join()
     assert len(store.runs()) == 41 and not any(overlaps)
-
-
-# -- reading
 
 
 @BOTH
@@ -376,3 +503,57 @@ def test_connections_that_are_cut_are_one_line_and_the_store_goes_on(postgres_ad
         assert "\n" not in str(raised.value)
         make_run(store, "after")
         assert store.problems(run.id) == [] and [run.name for run in store.runs()] == ["before", "after"]
+
+
+# -- packed arrays
+
+
+@settings(deadline=None)
+@given(arrays.arrays(np.int32, st.integers(0, 50)))
+def test_ids_come_back(ids):
+    found = ids_of(decompress(compress(ids_to_bytes(ids))))
+    assert found.dtype == np.int32 and np.array_equal(found, ids)
+
+
+@settings(deadline=None)
+@given(arrays.arrays(np.float32, st.integers(0, 50), elements=st.floats(width=32)))
+def test_floats_come_back_bit_by_bit(values):
+    found = unpack_floats(pack_floats(values))
+    assert found.dtype == np.float32
+    same = (found.view(np.uint32) == values.view(np.uint32)) | (np.isnan(found) & np.isnan(values))
+    assert same.all()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.binary(), st.binary(), st.integers(0, 50_000))
+def test_what_a_base_holds_is_stored_once(own, other, length):
+    shared = np.random.default_rng(0).bytes(length)
+    data, base = shared + own, other + shared
+    packed = compress(data, base)
+    assert decompress(packed, base) == data and decompress(compress(data)) == data
+    assert length > 20_000 or len(packed) < len(own) + length / 50 + 100
+
+
+_MARKS = st.text("a:@0,\ue001", max_size=5)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(_MARKS, st.text("ab", min_size=60, max_size=80), st.booleans()), max_size=4), _MARKS)
+def test_a_text_comes_back_without_and_with_its_answers(parts, end):
+    answers = [answer for _, answer, _ in parts]
+    new = {place: answers[place] for place, (_, _, is_new) in enumerate(parts) if is_new}
+    text = "".join(before + answer for before, answer, _ in parts) + end
+    folded = fold(text, new)
+    assert unfold(folded, answers) == text
+    assert len(folded) <= len(text) + 2 - sum(len(answer) - 8 for answer in new.values() if len(answer) >= 64)
+
+
+@pytest.mark.parametrize("blob", [b"x12", b"i123"])
+def test_other_bytes_are_refused(blob):
+    with pytest.raises(ValueError, match="no packed data"):
+        unpack_floats(blob)
+
+
+def test_ids_beyond_32_bits_are_refused():
+    with pytest.raises(ValueError, match="do not fit 32 bits"):
+        ids_to_bytes([1 << 31])

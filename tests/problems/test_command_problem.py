@@ -142,13 +142,6 @@ def test_a_command_sees_its_folder_but_writes_in_its_own(tmp_path):
     assert (folder / "src" / "a.txt").read_text() == "4"
 
 
-def test_a_fingerprint_changes_with_what_the_command_can_use(tmp_path):
-    folder = write(tmp_path / "p", "command: sh score.sh\nfiles: a.txt\n", a_DOT_txt="1", score_DOT_sh="cat a.txt\n")
-    before = resolve(folder)[0].fingerprint()
-    (Path(folder) / "score.sh").write_text("echo 2\n")
-    assert resolve(folder)[0].fingerprint() != before
-
-
 # -- several files as one text -----------------------------------------------------------------------
 
 BLOCK = "head\n# EVOLVE-BLOCK-START\nold\n# EVOLVE-BLOCK-END\ntail\n"

@@ -152,31 +152,31 @@ def evaluate(path):
     known = json.loads(pathlib.Path("known.json").read_text())
     return {"combined_score": size(path) / known["best"]}
 """
-
-
-@pytest.fixture
-def scorer(tmp_path):
-    folder = tmp_path / "scorer"
-    folder.mkdir()
-    for name, text in {"scorer.py": SCORER, "helper.py": "BONUS = 1\n", "table.csv": "1,2\n"}.items():
-        (folder / name).write_text(text)
-    return folder / "scorer.py"
-
-
-@pytest.fixture
-def directory(tmp_path):
-    folder = tmp_path / "directory"
-    folder.mkdir()
-    files = {
+FOLDERS = {
+    "scorer": {"scorer.py": SCORER, "helper.py": "BONUS = 1\n", "table.csv": "1,2\n"},
+    "directory": {
         "initial_program.py": "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n",
         "evaluator.py": EVALUATOR,
         "measures.py": "def size(path):\n    return len(open(path).read())\n",
         "known.json": '{"best": 100}',
         "config.yaml": "max_iterations: 10\nevaluator: {timeout: 20}\n",
-    }
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    return folder
+    },
+    "command": {"problem.yaml": "command: sh score.sh\nfiles: a.txt\n", "a.txt": "1", "score.sh": "wc -c < a.txt\n"},
+}
+
+
+@pytest.fixture
+def address(tmp_path):
+    """address(KIND): of the folder with these files; of a scorer, the file."""
+
+    def write(kind):
+        folder = tmp_path / kind
+        folder.mkdir()
+        for name, text in FOLDERS[kind].items():
+            (folder / name).write_text(text)
+        return folder / "scorer.py" if kind == "scorer" else folder
+
+    return write
 
 
 def fingerprint(address):
@@ -187,37 +187,35 @@ def fingerprint(address):
     return print_
 
 
-def test_a_moved_scorer_keeps_its_fingerprint(scorer, directory, tmp_path):
-    for made, entry in ((scorer.parent, "scorer.py"), (directory, "")):
-        before = fingerprint(made / entry)
-        shutil.copytree(made, tmp_path / "elsewhere" / made.name)
-        assert fingerprint(tmp_path / "elsewhere" / made.name / entry) == before
+def folder_of(made):
+    return made if made.is_dir() else made.parent
 
 
-@pytest.mark.parametrize(
-    ("made", "name"),
-    [("scorer", name) for name in ("scorer.py", "helper.py", "table.csv")]
-    + [("directory", name) for name in ("initial_program.py", "evaluator.py", "measures.py", "known.json")],
-)
-def test_an_edit_of_what_is_used_changes_it(request, made, name):
-    address = request.getfixturevalue(made)
-    before = fingerprint(address)
-    file = (address if address.is_dir() else address.parent) / name
-    file.write_text(file.read_text() + {"py": "# other\n", "csv": "3,4\n", "json": " "}[name.rpartition(".")[2]])
-    assert fingerprint(address) != before
-
-
-def test_what_a_run_leaves_beside_its_scorer_changes_nothing(scorer, directory):
-    for made in (scorer, directory):
-        before = fingerprint(made)
-        place = made if made.is_dir() else made.parent
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_neither_a_move_nor_what_a_run_leaves_beside_a_scorer_changes_its_fingerprint(address, tmp_path, kind):
+    made = address(kind)
+    before, folder = fingerprint(made), folder_of(made)
+    shutil.copytree(folder, tmp_path / "elsewhere" / kind)
+    assert fingerprint(tmp_path / "elsewhere" / kind / made.relative_to(folder)) == before
+    if kind != "command":  # which may read every file
         for name in ("evo.db", "evo.db-wal", "report.html", "best.py", ".hidden.json", "openevolve_output/a.json"):
-            (place / name).parent.mkdir(exist_ok=True)
-            (place / name).write_text("x")
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("x")
         assert fingerprint(made) == before
 
 
-def test_of_a_config_only_what_decides_scores_counts(directory):
+@pytest.mark.parametrize(
+    ("kind", "name"), [(k, name) for k, files in FOLDERS.items() for name in files if "yaml" not in name]
+)
+def test_an_edit_of_what_is_used_changes_it(address, kind, name):
+    made = address(kind)
+    before, file = fingerprint(made), folder_of(made) / name
+    file.write_text(file.read_text() + (" " if file.suffix == ".json" else "# other\n"))
+    assert fingerprint(made) != before
+
+
+def test_of_a_config_only_what_decides_scores_counts(address):
+    directory = address("directory")
     config, before = directory / "config.yaml", fingerprint(directory)
     config.write_text("max_iterations: 99\nevaluator: {timeout: 20}  # a note\n")
     assert fingerprint(directory) == before
@@ -234,11 +232,6 @@ def test_a_data_sets_line_by_its_content(tmp_path):
     (tmp_path / "two.jsonl").write_text("".join(json.dumps(row, indent=None, sort_keys=True) + "\n" for row in rows))
     one, two = ([p.fingerprint() for p in resolve(f"programs:{tmp_path / name}.jsonl")] for name in ("one", "two"))
     assert one == two and len(set(one)) == 2
-
-
-def test_mazes_by_their_boards():
-    assert resolve("maze:test/0")[0].fingerprint() == "ee20883c7e71cf0c", "on every machine"
-    assert len({problem.fingerprint() for problem in resolve("maze:test", limit=20)}) == 20
 
 
 def test_problems_made_in_code_by_their_source():

@@ -1,4 +1,4 @@
-"""The generator's promises on hundreds of boards, and walks worked by hand."""
+"""The boards of the sets, which are pinned, walks worked by hand, and optima against every walk."""
 
 from __future__ import annotations
 
@@ -34,52 +34,13 @@ from problems.maze.board import (
     simulate,
 )
 from problems.maze.generator import (
-    APART,
-    IN_REACH,
-    LAVA_TILES,
-    LEAST_SPARE,
-    SLACK,
-    attempt_large,
     attempt_maze,
     generate_maze,
 )
-from problems.maze.generator import LARGE_SIZE as SIZE
-from problems.maze.generator import ZONE_ITEMS as ITEMS
 from problems.maze.optimum import best_route, fewest_steps, optimum
 from problems.maze.planner import Planner, moves_between
 from problems.maze.problem import TOLERANCE, MazeProblem
 from problems.maze.sets import SETS, held_out_tiles, problem_set, stored_instances
-
-BOARDS = [generate_maze(random.Random(seed)) for seed in range(7_000_000, 7_000_400)]
-CORNERS = (0, 8, 72, 80)
-
-
-def apart(a: int, b: int, size: int = 9) -> int:
-    return abs(a // size - b // size) + abs(a % size - b % size)
-
-
-def zone_corners(maze: Maze) -> tuple[int, int]:
-    """(gold corner, diamond corner), by where the items lie."""
-    others = [c for c in CORNERS if c not in (maze.start, maze.end)]
-    others.sort(key=lambda corner: apart(corner, maze.cells(GOLD)[0]))
-    return others[0], others[1]
-
-
-def test_boards_keep_the_promises_of_the_generator():
-    """They are pinned below; this is what a change of the pin has to keep."""
-    assert {(maze.start, maze.end) for maze in BOARDS} == {(0, 80), (8, 72)}  # S is drawn at the top only
-    for maze in BOARDS:
-        gold, diamond = zone_corners(maze)
-        for cells, corner in zip(maze.treasures, (gold, diamond), strict=True):
-            assert 3 <= len(cells) <= 5 and all(apart(cell, corner) <= 2 for cell in cells)
-        assert maze.cells(BONUS) == (40,) and 3 <= len(maze.lava) <= 5
-        assert all(2 <= cell // 9 <= 6 and 2 <= cell % 9 <= 6 for cell in maze.lava)
-        to_gold, to_diamond = maze.distances(gold), maze.distances(diamond)
-        detours = to_gold[maze.start] + to_gold[maze.end], to_diamond[maze.start] + to_diamond[maze.end]
-        assert min(detours) >= 16 and maze.budget == max(detours) + SLACK
-        assert to_gold[maze.start] + to_gold[diamond] + to_diamond[maze.end] > maze.budget, "never both corners"
-        assert to_diamond[maze.start] + to_gold[diamond] + to_gold[maze.end] > maze.budget
-        assert 16 <= maze.distances(maze.end, frozenset(maze.lava))[maze.start] <= maze.budget, "a safe path fits"
 
 
 def test_the_seeds_of_the_paper_give_known_boards():
@@ -89,16 +50,6 @@ def test_the_seeds_of_the_paper_give_known_boards():
     assert " ".join(maze.rows()) == (
         "S......D. #.#....DD ..##....D .#L...L#. ....B.... .....L... G........ GG....... GG....#.E"
     )
-    digest = hashlib.sha256(repr([(m.tiles, m.budget) for m in BOARDS]).encode()).hexdigest()
-    assert digest[:16] == "113fda8c61bdcdb4"
-
-
-def test_a_draw_that_fails_a_condition_is_none_and_generate_goes_on():
-    draws = [attempt_maze(random.Random(seed)) for seed in range(300)]
-    assert 0 < sum(maze is None for maze in draws) < 90
-    assert 10 < sum(attempt_large(random.Random(seed)) is None for seed in range(100)) < 80
-    rng = random.Random(next(seed for seed, maze in enumerate(draws) if maze is None))
-    assert generate_maze(rng).budget >= 23
 
 
 @pytest.mark.parametrize("tiles", ["S..", "S...E...X", "S.......S", "........E"])
@@ -176,38 +127,6 @@ def test_a_budget_without_a_spare_step_leaves_thrift_whole():
     assert simulate(maze, "RD").rewards[-1] == 1.0
 
 
-LARGE_BOARDS = [generate_maze(random.Random(seed), SIZE, attempt_large) for seed in range(7_100_000, 7_100_060)]
-
-
-def test_every_treasure_lies_in_a_zone_of_its_own_that_can_be_walked_to():
-    assert {(maze.start, maze.end) for maze in LARGE_BOARDS} == {(0, SIZE**2 - 1), (SIZE - 1, SIZE * (SIZE - 1))}
-    for maze in LARGE_BOARDS:
-        assert maze.rules is ZONES and maze.size == SIZE and BONUS not in maze.tiles
-        assert [len(cells) for cells in maze.treasures] == [ITEMS] * 4 and len(maze.lava) == LAVA_TILES
-        ends = maze.start, maze.end
-        for cells in maze.treasures:
-            assert all(apart(a, b, SIZE) <= 4 for a in cells for b in cells)  # two cells of radius 2
-            assert all(maze.to_end[cell] > 0 for cell in cells)
-            assert all(apart(cell, end, SIZE) >= APART - 2 for cell in cells for end in ends)
-        assert not any(apart(lava, end, SIZE) <= 1 for lava in maze.lava for end in ends)
-
-
-def test_the_budget_leaves_steps_to_weigh_up_and_never_fits_all_four_zones():
-    for maze in LARGE_BOARDS:
-        assert maze.budget - maze.shortest >= LEAST_SPARE
-    assert len({maze.budget for maze in LARGE_BOARDS}) > 2
-    for maze in LARGE_BOARDS[:12]:
-        found = [counts[:-1] for counts in fewest_steps(maze)]
-        assert (ITEMS,) * 4 not in found
-        assert any(sum(count > 0 for count in counts) >= IN_REACH for counts in found)
-
-
-def test_the_seeds_give_known_boards():
-    digest = hashlib.sha256(repr([(m.tiles, m.budget) for m in LARGE_BOARDS]).encode()).hexdigest()
-    assert digest[:16] == "d642e81aed136c3e"
-    assert all(maze.tiles.count(START) == maze.tiles.count(END) == 1 for maze in LARGE_BOARDS)
-
-
 def small_board(seed: int, rules: Rules = PAPER) -> Maze:
     rng = random.Random(seed)
     if rules is PAPER:
@@ -260,26 +179,9 @@ def lava_of(maze: Maze, rewards: tuple[float, ...]) -> int:
     return round((1 - rewards[len(maze.treasures) + 1]) * len(maze.lava))
 
 
-def test_the_optimum_of_a_large_board_is_attained_and_no_zone_is_free():
-    for seed in range(4):
-        maze = generate_maze(random.Random(seed), SIZE, attempt_large)
-        value = optimum(maze)
-        assert fitness_of(simulate(maze, best_route(maze)).rewards) == pytest.approx(value)
-        earned = fewest_steps(maze)
-        assert value > max(fitness_of(rewards_of(maze, c[:-1], c[-1], s)) for c, s in earned.items() if not any(c[:-1]))
-        assert not any(all(counts[:-1]) for counts, steps in earned.items() if steps == maze.shortest)
-        assert len(front(outcome_vectors(maze))) > 4
-
-
 def test_the_best_route_is_a_shortest_one():
     maze = Maze.from_rows(["S.G", "...", "..E"], budget=8)
     assert len(best_route(maze)) == 4 and simulate(maze, best_route(maze)).collected == (1, 0)
-
-
-def test_lava_is_paid_once_and_worth_it_where_gold_lies_behind():
-    maze = Maze.from_rows(["SLG", ".##", "..E"], budget=8)
-    # (1, 1, 0, 0) = .5 through the lava and back; (1, 0, 0, 1) = .5 around it
-    assert front(outcome_vectors(maze)) == {(1.0, 1.0, 0.0, 0.0), (1.0, 0.0, 0.0, 1.0)}
 
 
 PROBLEM = MazeProblem("maze:hand/0", HAND, optimum(HAND))
@@ -426,16 +328,9 @@ def test_no_board_is_in_two_sets():
     assert len(held_out_tiles()) == sum(size for size, *_ in SETS.values())
 
 
-def test_names_and_limits():
-    assert [p.name for p in problem_set("maze:hard", 3)] == ["maze:hard/0", "maze:hard/1", "maze:hard/2"]
-    assert len(problem_set("maze:test", 1000)) == 100
-    (one,) = problem_set("maze:test/17")
-    assert one is problem_set("maze:test")[17]
-
-
 @pytest.mark.parametrize("name", PINNED)
 def test_the_stored_optimum_is_that_of_the_board(name):
-    for problem in random.Random(name).sample(problem_set(f"maze:{name}"), 12):
+    for problem in random.Random(name).sample(problem_set(f"maze:{name}"), 4):
         assert optimum(problem.maze) == problem.optimum
 
 
@@ -447,15 +342,3 @@ def test_planner_routes_reach_the_exit_within_the_budget_and_differ():
         routes = [moves_between(maze, planner.route(rng)) for _ in range(20)]
         assert all(simulate(maze, route).reached and simulate(maze, route).steps == len(route) for route in routes)
         assert len(set(routes)) > 5
-
-
-def test_large_mazes_are_not_solved_in_one_go_and_a_solver_solves_them():
-    """30 routes of the planner are what one-shot planning may try."""
-    problems, solved = problem_set("maze:large"), 0
-    for problem in problems:
-        rng, planner = random.Random(f"one shot {problem.name}"), Planner(problem.maze)
-        routes = (moves_between(problem.maze, planner.route(rng)) for _ in range(30))
-        solved += any(fitness_of(simulate(problem.maze, route).rewards) >= problem.target for route in routes)
-    assert solved <= 4
-    for problem in problems[::20]:
-        assert problem.score(best_route(problem.maze)).fitness >= problem.target

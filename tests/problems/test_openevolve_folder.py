@@ -101,30 +101,6 @@ def test_every_numeric_metric_is_an_objective_and_their_mean_the_fitness(directo
     assert problem.score(problem.canonical(answer("return 4"))).rewards == (4.0, 8.0)
 
 
-def test_the_mean_leaves_out_feature_dimensions_which_become_features(directory):
-    problem = directory(config="database:\n  feature_dimensions: [complexity, twice]\n")
-    seed = problem.score(PROGRAM)
-    assert seed.features == {"twice": 1.0} and seed.fitness == 0.5
-
-
-SLOW = """
-def evaluate(path):
-    x = load(path).run()
-    return {"closeness": 0.0, "timeout": True} if x > 2 else {"closeness": x / 2, "timeout": np.bool_(False)}
-"""
-
-
-def test_flags_are_no_objectives_and_count_nowhere(directory):
-    """A program that took too long was the best of all when its flag counted as 1."""
-    problem = directory("import numpy as np\n" + HELPER + SLOW)
-    assert problem.objectives == ("closeness",)
-    seed, slow = problem.score(PROGRAM), problem.score(problem.canonical(answer("return 3")))
-    assert (seed.rewards, seed.fitness, seed.features) == ((0.25,), 0.25, {}) and "timeout: False" in seed.feedback
-    assert (slow.rewards, slow.fitness) == ((0.0,), 0.0) and "timeout: True" in slow.feedback
-    named = directory("import numpy as np\n" + HELPER + SLOW, "database:\n  feature_dimensions: [timeout]\n")
-    assert named.score(PROGRAM).features == {"timeout": 0.0} and named.score(PROGRAM).fitness == 0.25
-
-
 CALLS = (
     "def evaluate(path):\n    return {'combined_score': load(path).run() / 3, 'digits': 4.0, 'calls': 8, 'ok': True}\n"
 )
@@ -152,7 +128,7 @@ def test_each_objective_has_one_sentence_and_other_metrics_none(directory, confi
     problem = directory(HELPER + CALLS, config)
     assert problem.objectives == objectives and says in problem.statement()
     told = problem.score(PROGRAM)
-    assert set(told.features) == {"digits", "calls"} - set(objectives)
+    assert set(told.features) == {"digits", "calls"} - set(objectives) and "ok: True" in told.feedback
     grid = population_config(RunConfig(), problem)
     assert grid.feature_dimensions == (("calls",) if "feature" in config else ("complexity", "diversity"))
 
@@ -209,16 +185,10 @@ def test_a_cascade_stops_at_its_thresholds_and_merges_what_it_measured(directory
     assert "its reward is 0: extra" in seed.feedback
     assert "trace: went well" in seed.feedback and "raw: bytes" in seed.feedback
     assert problem.score(problem.canonical(answer("return 4"))).rewards == (1.0, 4.0, 16.0)
-    low = problem.score(problem.canonical(answer("return -1")))
-    assert low.rewards == (0.0, 0.0, 0.0) and low.error is None
     problem = directory(CASCADE, config, helper=HELPER)
     assert problem.objectives == ("combined_score",)
     seed = problem.score(problem.seed_answer())
     assert (seed.rewards, seed.fitness, seed.features) == ((0.25,), 0.25, {"runs": 1.0, "value": 0.5})
-    plain = CASCADE.replace('"combined_score": value / 2', "").replace(', "combined_score": 1.0', "")
-    problem = directory(plain, config, helper=HELPER)
-    assert problem.objectives == ("runs", "value", "extra")  # stage 3 is not reached by the seed
-    assert problem.score(PROGRAM).rewards == (1.0, 0.5, 0.0) and problem.score(PROGRAM).fitness == 0.75
     off = "evaluator:\n  cascade_evaluation: false\nprompt:\n  include_artifacts: false\n  system_message: Be clever.\n"
     problem = directory(CASCADE, off, helper=HELPER)
     assert problem.objectives == ("combined_score",) and problem.score(PROGRAM).fitness == 0.25
@@ -236,8 +206,6 @@ def test_a_failure_in_a_later_stage_keeps_what_the_earlier_measured(directory):
     # OpenEvolve gives {runs: 1, error: 0, stage2_passed: 0, timeout: True}, of which the flag does not count
     assert slow.fitness == 1 / 3 and slow.error is None
     assert "evaluate_stage2" in slow.feedback and "timeout is 1 s" in slow.feedback and "timeout: True" in slow.feedback
-    crash = problem.score(problem.canonical(answer(body + "return 1 // 0 if frame == 'evaluate_stage2' else 1")))
-    assert crash.fitness == 1 / 3 and crash.error is None and "ZeroDivisionError" in crash.feedback
 
 
 WRONG = {
@@ -259,7 +227,7 @@ def test_what_the_answer_does_wrong_is_a_zero_score(directory):
         score = problem.score(problem.canonical(answer(body))).check(problem)
         assert score.rewards == (0.0, 0.0) and score.fitness == 0.0, body
         assert says in score.error and score.feedback, body
-        assert problem.score(problem.canonical(answer("return 1"))).rewards == (1.0, 2.0), body
+    assert problem.score(problem.canonical(answer("return 1"))).rewards == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(("number", "apart"), [("-math.inf", False), ("math.nan", True), ("-10**400", False)])
@@ -317,13 +285,6 @@ def test_a_program_over_the_length_limit_fails(directory):
     problem = directory(config="max_code_length: 200\n")
     score = problem.score(problem.canonical(answer(f"return {'1 + ' * 100}1")))
     assert score.fitness == 0 and "max_code_length" in score.error
-
-
-def test_an_evaluator_works_in_its_folder_and_leaves_nothing_there(directory, tmp_path):
-    (tmp_path / "table.txt").write_text("21")
-    lines = "open('out.txt', 'w').close()\n    return {'n': int(open('table.txt').read())}\n"
-    assert directory(f"def evaluate(path):\n    {lines}").score_seed().rewards == (21.0,)
-    assert not (tmp_path / "out.txt").exists()
 
 
 def test_a_config_by_another_name(directory, tmp_path):
@@ -471,7 +432,7 @@ def test_what_cannot_be_put_back_says_why(program, answer, says):
         splice(program, answer)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.sampled_from(
@@ -560,14 +521,10 @@ llm:
     assert found.ignored == ()
 
 
-def test_primary_and_secondary_model(tmp_path):
-    text = "llm: {primary_model: a, primary_model_weight: 3, secondary_model: b, secondary_model_weight: 1}"
-    assert [one.common.weight for one in parse_addresses(read(tmp_path, text).settings["policy"])] == [3, 1]
-    assert read(tmp_path, "llm: {primary_model: a}").settings["policy"] == "openai:a"
-    assert "policy" not in read(tmp_path, "llm: {api_base: http://h}").settings
-    skydiscover = read(tmp_path, "max_solution_length: 60000\ndiff_based_generation: false")
-    assert skydiscover.settings["max_code_length"] == 60_000 and not skydiscover.settings["diff_based_evolution"]
-    assert skydiscover.ignored == ()
+def test_the_names_that_skydiscover_gives_to_keys_are_read(tmp_path):
+    found = read(tmp_path, "max_solution_length: 60000\ndiff_based_generation: false")
+    assert found.settings["max_code_length"] == 60_000 and not found.settings["diff_based_evolution"]
+    assert found.ignored == ()
 
 
 def test_an_address_as_a_name_stays_one(tmp_path):

@@ -1,5 +1,7 @@
 """Addresses: what they resolve to, `list:FILE`, and several problems of one file."""
 
+from __future__ import annotations
+
 import json
 from importlib.metadata import EntryPoint
 from pathlib import Path

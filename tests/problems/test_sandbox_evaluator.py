@@ -59,16 +59,6 @@ def isolated(evaluator: Evaluator) -> bool:
     return evaluator._spec.isolated
 
 
-@pytest.mark.long
-def test_call(evaluator: Evaluator) -> None:
-    outcome = evaluator.call("on", "evaluate", "def f(x): return x + 1\n", timeout=30)
-    assert outcome.status == "ok"
-    assert outcome.value == {"metrics": {"score": 3}, "artifacts": {"note": "fine"}}
-    assert outcome.wall_seconds > 0
-    assert evaluator.call("nested.score", "four", timeout=30).value == {"length": 4}
-    assert evaluator.call("text", "2", 3, timeout=30).value == {"score": 6.0, "calls": 1}
-
-
 def test_each_call_starts_from_the_loaded_scorer(evaluator: Evaluator) -> None:
     poison = "import sys\nscorer = sys.modules['scorer']\nscorer.text = lambda *a: 'owned'\nscorer.state = 0\n"
     assert evaluator.call("on", "poison", poison, timeout=30).value == "owned"

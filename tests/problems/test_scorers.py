@@ -9,9 +9,13 @@ import math
 import sys
 import textwrap
 import warnings
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+import evo
 from problems import AnswerError, BadAddress, Score, ScorerFault, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem, describe_value, is_own_module
 from problems.custom.scorer_problem import is_timing, suggests_lower
@@ -19,6 +23,7 @@ from problems.objectives import Objective, measure_objectives
 from problems.registry import given
 from problems.sandbox import shared_sandbox
 from problems.scoring import Scorer, error_kind
+from problems.weights import parse_weights
 
 
 @pytest.mark.parametrize(
@@ -333,12 +338,6 @@ def test_cached_functions_go_to_the_other_process(monkeypatch, module):
     assert problem_of(cached_score).score("abcdefg").rewards == (13.0 + 6.0,)
 
 
-def test_a_fingerprint_counts_what_a_cached_function_does():
-    texts = ("return 1", "return 2", "return 1")
-    first, other, again = (describe_value(functools.cache(made_from(f"def f(a):\n    {text}\n"))) for text in texts)
-    assert first == again != other
-
-
 def closing_over(value):
     def score(answer):
         return len(answer) * value
@@ -346,14 +345,20 @@ def closing_over(value):
     return score
 
 
-def test_a_fingerprint_changes_with_the_code_and_what_it_refers_to():
-    assert describe_value(closing_over(2)) == describe_value(closing_over(2))
-    assert describe_value(closing_over(2)) != describe_value(closing_over(3))
-    assert describe_value(closing_over({"a": [1]})) != describe_value(closing_over({"a": [2]}))
-    same = "def f(a):\n    return helper(a)\ndef helper(a):\n    return {}\n"
-    assert describe_value(made_from(same.format(1))) == describe_value(made_from(same.format(1)))
-    assert describe_value(made_from(same.format(1))) != describe_value(made_from(same.format(2)))
-    assert describe_value(lambda a: 1) != describe_value(lambda a: 2)
+WITH_HELPER = "def f(a):\n    return helper(a)\ndef helper(a):\n    return {}\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "one", "other"),
+    [
+        (closing_over, 2, 3),
+        (closing_over, {"a": [1]}, {"a": [2]}),
+        (lambda value: made_from(WITH_HELPER.format(value)), 1, 2),
+        (lambda value: functools.cache(made_from(f"def f(a):\n    return {value}\n")), 1, 2),
+    ],
+)
+def test_a_fingerprint_changes_with_the_code_and_what_it_refers_to(make, one, other):
+    assert describe_value(make(one)) == describe_value(make(one)) != describe_value(make(other))
 
 
 def test_a_fingerprint_ends_for_what_refers_to_itself():
@@ -363,6 +368,7 @@ def test_a_fingerprint_ends_for_what_refers_to_itself():
     loop = [1]
     loop.append(loop)
     assert "again" in describe_value(again) and "len(answer) * value" in describe_value(closing_over(loop))
+    assert describe_value(lambda a: 1) != describe_value(lambda a: 2)
 
 
 def test_the_problem_s_fingerprint_counts_what_was_declared(tmp_path):
@@ -408,17 +414,14 @@ def test_a_list_of_seeds_is_where_the_search_starts(scorer):
     assert "not text" in str(scorer("seed_answer = ['a', 5]\ndef score(answer):\n    return 1\n").fault)
 
 
-@pytest.mark.parametrize("name", ["error", "val_loss", "lag", "meanLag", "total_ms", "eval_time", "RMSE", "error_rate"])
-def test_names_that_suggest_lower(name):
-    assert suggests_lower(name) == (name != "error_rate")
+LOWER = ("error", "val_loss", "lag", "meanLag", "RMSE", "total_ms", "eval_time")
+HIGHER = ("accuracy", "time_score", "speed", "timeliness", "terror", "speedup_ms", "loss_reduction", "error_rate")
+
+
+@pytest.mark.parametrize("name", [*LOWER, *HIGHER])
+def test_which_names_suggest_lower_and_which_a_timing(name):
+    assert suggests_lower(name) == (name in LOWER)
     assert is_timing(name) == (name in ("total_ms", "eval_time"))
-
-
-@pytest.mark.parametrize(
-    "name", ["accuracy", "time_score", "speed", "timeliness", "terror", "speedup_ms", "loss_reduction"]
-)
-def test_names_that_do_not(name):
-    assert not suggests_lower(name) and not is_timing(name)
 
 
 @pytest.mark.parametrize("seed", [None, 0.0, 63.4, -4.0, 1e-6])
@@ -477,3 +480,137 @@ def test_timings_of_a_scorer_are_objectives_only_where_they_are_named(warned):
     problem, told = warned("directions = {'eval_time': 'min'}\n" + body)
     assert problem.score("a").rewards == (0.5, 2.0) and told == []
     assert warned("def score(answer):\n    return {'runtime': 3.0}\n")[0].objectives == ("runtime",)
+
+
+# -- one process for a scorer and its answers, and evo.call
+
+
+EXEC = "def load(answer):\n    ns = {}\n    exec(answer, ns)\n    return ns\n"
+SCORERS = yaml.safe_load(Path(__file__).with_name("scorers.yaml").read_text())
+FAST = ("sorts in place", "records with fields", "a seed of random", "rows that are one row")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FAST else pytest.mark.long) for n in SCORERS])
+def test_a_scorer_has_one_verdict_as_function_file_and_evaluator(scorer, tmp_path, name):
+    form = SCORERS[name]
+    body = textwrap.indent(form["body"], "    ")
+    space: dict = {}
+    exec(f"{EXEC}def score(answer):\n    ns = load(answer)\n{body}", space)
+    of_file = scorer(f"{EXEC}seed_answer = {form['seed']!r}\ndef score(answer):\n    ns = load(answer)\n{body}")
+    of_function = ScorerFunctionProblem(space["score"], {"seed_answer": form["seed"]}, shared_sandbox)
+    (tmp_path / "openevolve").mkdir()
+    (tmp_path / "openevolve" / "initial_program.py").write_text(form["seed"])
+    evaluate = (
+        f"{EXEC}def value(ns):\n{body}\ndef evaluate(path):\n    return {{'score': value(load(open(path).read()))}}\n"
+    )
+    (tmp_path / "openevolve" / "evaluator.py").write_text(evaluate)
+    (of_directory,) = resolve(str(tmp_path / "openevolve"))
+    for answer in (form["seed"], *form["answers"]):
+        plain = space["score"](answer)
+        assert [p.score(answer).fitness for p in (of_file, of_function, of_directory)] == [plain] * 3, answer
+
+
+CALLING = """
+import evo
+answer_format = "python"
+seed_answer = "def f(a): return a"
+def score(answer):
+    rows = evo.call(answer, "f", [3, 1, 2])
+    return {"right": float(rows == [1, 2, 3]), "kept": float(evo.call(answer, "f", {"k": (1, 2)}) == {"k": (1, 2)})}
+"""
+
+
+def test_evo_call_runs_an_answer_in_a_process_of_its_own(scorer):
+    problem = scorer(CALLING)
+    right = "def f(a): return sorted(a) if isinstance(a, list) else a"
+    assert problem.score(right).rewards == (1.0, 1.0)
+    frames = "import sys\ndef f(a):\n    return str(sys._getframe(1).f_globals.get('score'))"
+    assert problem.score(frames).rewards == (0.0, 0.0)
+    assert problem.score("def f(a): raise KeyError('k')").error == "f(): KeyError: 'k' (line 1)"
+    assert "is not plain data" in problem.score("def f(a): return lambda: 1").error
+    assert "NameError" in problem.score("def g(a): return 1").error
+    assert problem.score("import os\ndef f(a): os._exit(0)").fitness == 0
+
+
+def test_evo_call_keeps_an_answers_module_during_one_evaluation(scorer):
+    body = "import evo\nseed_answer = 'def f(): return 0'\ndef score(answer):\n"
+    problem = scorer(f"{body}    return [evo.call(answer, 'f') for _ in range(3)][-1]\n")
+    counting = "n = 0\ndef f():\n    global n\n    n += 1\n    return n"
+    assert [problem.score(counting).fitness for _ in range(2)] == [3.0, 3.0]
+
+
+def test_evo_call_fails_an_answer_whose_only_result_is_a_change_of_its_arguments(scorer):
+    body = "import evo\nseed_answer = 'def f(a): return a'\ndef score(answer):\n    a = [3, 1, 2]\n"
+    problem = scorer(f"{body}    evo.call(answer, 'f', a)\n    return float(a == [1, 2, 3])\n")
+    assert "changed its arguments" in problem.score("def f(a):\n    a.sort()\n").error
+    assert problem.score("def f(a):\n    return None\n").error is None
+
+
+def test_evo_call_has_the_time_of_the_evaluation(scorer):
+    problem = scorer(f"timeout = 0.5\n{CALLING}")
+    assert "f(): " in problem.score("def f(a):\n    while True: pass").error
+
+
+def test_evo_call_in_an_openevolve_evaluator_and_outside_of_a_scorer(tmp_path):
+    (tmp_path / "initial_program.py").write_text("def f(x):\n    return x\n")
+    (tmp_path / "evaluator.py").write_text(
+        "import evo\ndef evaluate(path):\n    return {'value': evo.call(path, 'f', 3)}\n"
+    )
+    (problem,) = resolve(str(tmp_path))
+    assert problem.fault is None and problem.objectives == ("value",)
+    assert problem.score("def f(x):\n    return x * 2\n").fitness == 6.0
+    failed = problem.score("def f(x):\n    return x / 0\n")
+    assert failed.fitness == 0 and "ZeroDivisionError" in failed.error
+    assert evo.call("def f(x, *, k): return x + k", "f", 1, k=2) == 3
+    with pytest.raises(evo.AnswerError, match="ZeroDivisionError"):
+        evo.call("def f(): return 1 / 0", "f")
+    with pytest.raises(ValueError, match="no name"):
+        evo.call("", "f()")
+
+
+@pytest.mark.parametrize("answer", ["def f(x): return 1 / 0", "def f(:", "raise KeyError('k')"])
+def test_an_exception_of_code_that_a_scorer_executes_is_the_answers(scorer, answer):
+    problem = scorer(f"{EXEC}seed_answer = 'def f(x): return x'\ndef score(a):\n    return load(a)['f'](1)\n")
+    failed = problem.score(answer)
+    assert failed.fitness == 0 and failed.error
+    with pytest.raises(ScorerFault, match="line 7: KeyError: 'f'"):  # the scorer's own
+        problem.score("g = 1")
+
+
+# -- what a user wrote wrong
+
+
+GROUPS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("mistyped.yaml").read_text(encoding="utf-8"))
+LIVECODEBENCH = str(Path(__file__).parents[2] / "examples" / "livecodebench")
+
+
+@pytest.mark.parametrize(
+    ("group", "text", "says"),
+    [
+        pytest.param(group, *row, id=f"{name}-{n}")
+        for name, group in GROUPS.items()
+        for n, row in enumerate(group["rows"])
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(tmp_path, monkeypatch, group, text, says):
+    def filled(form: str) -> str:
+        return form.replace("TEXT", text).replace("{sample}", LIVECODEBENCH)
+
+    for name, content in group.get("files", {}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(filled(content))
+    monkeypatch.chdir(tmp_path)
+    if "skips" in group:
+        with pytest.warns(UserWarning, match=f"skipped: cannot be judged here: .*{says}"):
+            assert resolve(group["address"]) == []
+        return
+    with pytest.raises(ScorerFault if "fault" in group else BadAddress, match=says) as told:
+        if "weights" in group:
+            parse_weights(text)
+        elif "weighted" in group:
+            resolve(group["weighted"])[0].weighted(text)
+        else:
+            problems = resolve(filled(group["address"]))
+            assert "fault" in group, "the address itself is refused"
+            problems[0].score(problems[0].canonical(group.get("answer", "x")))
+    assert "\n" not in str(told.value)

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 REMEDY = (
@@ -65,7 +65,6 @@ class PostgresServer:
         self._process = process
         self._folder = folder
         self._user = user
-        self._spawn: Callable[[], subprocess.Popen[bytes]] = lambda: process
         self._numbers = itertools.count()
         self._free: list[str] = []
 
@@ -105,19 +104,15 @@ class PostgresServer:
         }
         command = [str(programs / "postgres"), "-D", str(folder / "data")]
         command += [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-
-        def spawn() -> subprocess.Popen[bytes]:
-            with open(folder / "log", "ab") as log:
-                return subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=environment,
-                    start_new_session=True,  # so that Ctrl-C reaches the tests first, which then stop it in order
-                    preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-                    **identity,
-                )  # fmt: skip
-
-        server = cls(spawn(), folder, name)
-        server._spawn = spawn
+        with open(folder / "log", "ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=environment,
+                start_new_session=True,  # so that Ctrl-C reaches the tests first, which then stop it in order
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+                **identity,
+            )  # fmt: skip
+        server = cls(process, folder, name)
         server._wait()
         return server
 
@@ -160,10 +155,7 @@ class PostgresServer:
     @contextlib.contextmanager
     def database(self) -> Iterator[str]:
         """The address of an empty database. It is emptied and used again afterwards: a new one is 7 MB of files."""
-        if self._free:
-            name = self._free.pop()
-        else:
-            name = self.create()
+        name = self._free.pop() if self._free else self.create()
         yield self.url(name)
         self._run(
             name,
