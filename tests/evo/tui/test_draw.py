@@ -1,21 +1,29 @@
-"""What the screen shows of a snapshot, by hand-made ones: every part in its width, text of models harmless."""
+"""What the screen shows of a snapshot, by hand-made ones: every part in its width, plots, colours, harmless text."""
+
+from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import screen_samples as samples
 from rich.console import Console
+from textual.theme import BUILTIN_THEMES
 
 from evo.comparison.results import standings
+from evo.comparison.summary import Curve
 from evo.progress.answer import diff_answers, unit_of
+from evo.progress.arm_style import COLOURS, MARKS, style_of
 from evo.progress.rows import against_cell, outcome_cell
 from evo.progress.snapshot import FailedProblem
-from evo.tui import draw
+from evo.tui import draw, palette
 from evo.tui.detail import draw_detail, tabs
 from evo.tui.palette import DARK
+from evo.tui.plot import draw_plot, sparkcurve, trace
 from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, natural
 from islands.lock import LOST
 from problems.objectives import Objective
@@ -70,17 +78,6 @@ def test_the_state_in_words(status, changes, state, mood):
         snapshot = samples.snapshot([arm], reference=None)
     words, found = snapshot.state(samples.NOW)
     assert state in words and found == mood
-
-
-def test_narrow_screens_leave_the_lightest_columns_out():
-    wide, narrow = (printed(draw.arms(samples.running(), width, DARK), width) for width in (160, 60))
-    assert "iterations" in wide and "solved" in narrow and "iterations" not in narrow
-    assert max(map(len, narrow.splitlines())) <= 60
-
-
-def test_no_column_of_a_narrow_panel_is_cut_to_nothing():
-    rows = printed(draw.improvements(samples.running(), 43, samples.NOW, DARK), 43).splitlines()
-    assert len(rows) == 13 and all(row[36:].strip(" …") for row in rows)
 
 
 def test_failed_problems_are_named_with_their_reason():
@@ -153,11 +150,13 @@ def test_problems_are_filtered_and_ordered():
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
-def test_rows_have_a_cell_for_each_column(width):
+def test_rows_have_a_cell_for_each_column_and_narrow_screens_leave_the_lightest_out(width):
     for snapshot in (samples.finished(), samples.alone(), samples.alone(targets=False)):
         table = ProblemTable()
         titles = table.columns(snapshot, width, DARK)
         assert {len(table.row(snapshot, row, width, DARK)) for row in range(12)} == {len(titles)}
+    arms = printed(draw.arms(samples.running(), width, DARK), width)
+    assert "solved" in arms and ("iterations" in arms) == (width == 160) and max(map(len, arms.splitlines())) <= width
 
 
 def test_the_head_of_a_search_that_stops_says_how_many_iterations_it_waits_for():
@@ -168,3 +167,119 @@ def test_the_head_of_a_search_that_stops_says_how_many_iterations_it_waits_for()
     for width in (80, 150):
         head = printed(draw.head(busy, width, samples.NOW, DARK, draw.stopping(busy)), width)
         assert "stopping: waits for 4 in flight, " in head
+
+
+def chars(dots):
+    return ["".join(chr(0x2800 + dot) if dot else " " for dot in row) for row in dots.tolist()]
+
+
+def dot(x, y, height=1, width=1):
+    """One dot: all other columns are gaps."""
+    return trace([y if at == x else np.nan for at in range(2 * width)], height)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "char"),
+    [(0, 0, "⠁"), (0, 1, "⠂"), (0, 2, "⠄"), (0, 3, "⡀"), (1, 0, "⠈"), (1, 1, "⠐"), (1, 2, "⠠"), (1, 3, "⢀")],
+)
+def test_each_dot_has_its_place(x, y, char):
+    assert chars(dot(x, y)) == [char]
+
+
+def test_traces_join_neighbours_and_leave_gaps():
+    assert chars(trace([0, 7, np.nan, 3], 2)) == ["⡇⢀", "⢸ "]
+
+
+def drawn(name, number, mean):
+    mean = np.asarray(mean, dtype=float)
+    return number, name, Curve(np.arange(1, len(mean) + 1), mean, mean - 0.1, mean + 0.1)
+
+
+def plotted(curves, width, height, share=True):
+    return draw_plot(curves, share, width, height, DARK).plain.split("\n")
+
+
+def test_a_plot_has_numbers_at_its_axes_and_names_at_its_ends():
+    curves = [drawn("base", 0, np.linspace(0, 0.5, 200)), drawn("vpo", 1, np.linspace(0, 0.9, 200))]
+    lines = plotted(curves, 80, 14)
+    assert len(lines) == 14 and max(map(len, lines)) <= 80
+    for tick in ("100%", "50%", "0%"):
+        assert sum(line.lstrip().startswith(tick + "┤") for line in lines) == 1
+    assert lines[-1].lstrip().startswith("└1 ") and lines[-1].endswith("200 iterations")
+    vpo, base = (next(i for i, line in enumerate(lines) if name in line) for name in ("vpo", "base"))
+    assert vpo < base and "90%" in lines[vpo] and "▲" in lines[vpo]
+
+
+def test_curves_that_overlap_take_turns():
+    shown = draw_plot([drawn("a", 0, [0.5] * 60), drawn("b", 1, [0.5] * 60)], True, 60, 8, DARK)
+    colours = {str(span.style) for span in shown.spans if set(shown.plain[span.start : span.end]) <= set("⠤⠒")}
+    assert len(colours) == 2
+
+
+def test_a_curve_of_one_line_keeps_its_last_values():
+    assert sparkcurve([], 3, 0, 1) == "   " and sparkcurve([np.nan] * 8, 2, 0, 1) == "  "
+    assert sparkcurve([0, 1, 1, 1], 2, 0, 1) == "⡜⠉", "a rise is a stroke"
+
+
+def test_curves_that_end_together_keep_names_apart():
+    curves = [drawn(f"arm{n}", n, [0.0] * 50) for n in range(4)]
+    lines = plotted(curves, 80, 12)
+    assert len({next(i for i, line in enumerate(lines) if f"arm{n}" in line) for n in range(4)}) == 4
+
+
+def test_values_beyond_shares_get_a_scale_of_their_own():
+    lines = plotted([drawn("a", 0, np.linspace(120, 480, 30))], 60, 12, share=False)
+    ticks = [line.partition("┤")[0].strip() for line in lines if "┤" in line]
+    assert list(filter(None, ticks)) == ["480", "300", "120"]
+    close = plotted([drawn("a", 0, np.linspace(-1234567.002, -1234567.001, 30))], 60, 12, share=False)
+    ticks = [line.split("┤")[0].strip() for line in close if "┤" in line]
+    assert len(set(ticks) - {""}) == len([tick for tick in ticks if tick]) >= 2
+    constant = plotted([drawn("a", 0, [2.0] * 30)], 60, 12, share=False)
+    assert any("2" in line.split("┤")[0] for line in constant if "┤" in line)
+
+
+def test_unknown_values_draw_nothing():
+    lines = plotted([drawn("a", 0, [np.nan] * 30)], 60, 12)
+    assert not any(0x2800 < ord(c) <= 0x28FF for line in lines for c in line)
+
+
+WHITE, BLACK = "#ffffff", "#16161a"
+LEAST_CONTRAST = 2.1
+"""Of a line on its ground. 3 is WCAG's advice; Okabe and Ito's orange and sky blue fall short of it on white, which is
+why they come late and every line carries marks."""
+
+
+def _luminance(colour: str) -> float:
+    def linear(part: float) -> float:
+        return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (linear(int(colour[at : at + 2], 16) / 255) for at in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("ground", [WHITE, BLACK])
+def test_every_colour_is_seen_on_both_grounds(ground: str) -> None:
+    for place, colour in enumerate(COLOURS):
+        assert contrast(colour, ground) >= (3.0 if place < 4 else LEAST_CONTRAST), colour
+
+
+def test_arms_differ_by_mark_then_by_colour_as_neighbours_do() -> None:
+    styles = list(map(style_of, range(len(COLOURS) * len(MARKS))))
+    assert len({(style.colour, style.mark) for style in styles}) == len(styles)
+    assert len({style.mark for style in styles[: len(MARKS)]}) == len(MARKS)
+    assert all(one.colour != other.colour for one, other in itertools.pairwise(styles[:20]))
+    with pytest.raises(ValueError, match="from 0"):
+        style_of(-1)
+
+
+@pytest.mark.parametrize(("palette", "theme"), [(palette.DARK, "textual-dark"), (palette.LIGHT, "textual-light")])
+def test_text_of_the_screen_is_read_in_both_themes(palette: palette.Palette, theme: str) -> None:
+    background = BUILTIN_THEMES[theme].background or ("#121212" if theme == "textual-dark" else "#E0E0E0")
+    assert len(set(palette.arms)) == len(COLOURS) and palette.muted.color is not None
+    for colour in (palette.muted.color.get_truecolor().hex, *palette.arms):
+        assert contrast(colour, background) >= 4.5, colour
