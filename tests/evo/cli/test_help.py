@@ -73,14 +73,19 @@ def draw(titles, rows, width, **options):
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def test_no_text_is_cut_at_the_edge_of_a_terminal():
-    rows = [
-        ("calm-lake", "12", "embedded:base"),
-        ("duel/best-of-n/s0", "7", "embedded:base and a policy of many words"),
+TITLES = ("run", "groups", "policy")
+ROWS = [("calm-lake", "12", "embedded:base"), ("duel/best-of-n/s0", "7", "embedded:base and a policy of many words")]
+
+
+def test_a_table_has_numbers_at_the_right_and_no_text_is_cut_at_the_edge_of_a_terminal():
+    assert draw(TITLES, ROWS, 1000, right=("groups",)) == [
+        "run                groups  policy",
+        "calm-lake              12  embedded:base",
+        "duel/best-of-n/s0       7  embedded:base and a policy of many words",
     ]
-    lines = draw(("run", "groups", "policy"), rows, 55, right=("groups",))
+    lines = draw(TITLES, ROWS, 55, right=("groups",))
     assert max(map(len, lines)) <= 55
-    assert all(word in " ".join(lines) for row in rows for word in row[-1].split())
+    assert all(word in " ".join(lines) for row in ROWS for word in row[-1].split())
 
 
 def test_a_terminal_breaks_lines_between_words_and_leaves_commands_and_paths_whole():

@@ -12,7 +12,7 @@ import pytest
 from support.command_line import evo as command
 from support.command_line import output, refused
 from support.rows import yaml_rows
-from support.stored_searches import store_vectors
+from support.stored_searches import store_comparison, store_vectors
 
 import evo
 from evo.cli import invoke
@@ -21,6 +21,7 @@ from evo.config.train import TrainRun, plan_training
 from evo.errors import BadInput
 from evo.evaluation.evaluate import read_evaluation
 from evo.evaluation.preferences import judging_weights
+from evo.progress.model import Progress
 from evo.search.resources import Resources, problems_at
 from evo.training.directory import TrainingDirectory
 from islands.store import Store
@@ -300,6 +301,24 @@ def test_a_run_shows_its_worth_and_its_set(here: Path, capsys: Capture) -> None:
     ended = json.loads(output(capsys, *run, "json", "--weights", "spread", "--json"))
     ended["preferences"]["curves"] = shown["preferences"]["curves"]  # an arm is called as its run
     assert ended["preferences"] == shown["preferences"]
+
+
+def test_of_one_objective_it_is_the_best_and_failed_problems_count_nowhere(db: str) -> None:
+    first = {"p": [0.2, 0.5, 0.4, 0.8], "broken": [0.1, 0.1, 0.1, 0.1], "q": [None, None, 0.3, 0.1]}
+    second = {"p": [0.2, 0.1, 0.3, 0.4], "broken": [0.1, 0.1, 0.1, 0.1], "q": [None, 0.6, 0.1, 0.1]}
+    searches = {"a": [first, second], "b": [second, second]}
+    store_comparison(db, "c", searches, objective="score", failed=("b", 1, "broken"))
+    with Store.open(db, read_only=True) as store:
+        progress = Progress.open(store, "c", spread=True)
+        a, b, summary = progress.preferences["a"], progress.preferences["b"], progress.summary
+    # (P, S, K + 1), in shares of what any search found
+    np.testing.assert_allclose(a.worth[0], [[0.25, 0.625, 0.625, 1.0], [0.25, 0.25, 0.375, 0.5]])
+    np.testing.assert_allclose(a.worth[1], [[0.0, 0.0, 0.5, 0.5], [0.0, 1.0, 1.0, 1.0]])
+    np.testing.assert_allclose(b.worth[1], [[0.0, 1.0, 1.0, 1.0]] * 2)
+    assert np.isnan(a.weightings).all() and a.worth_unit == "shares of the best that any search found"
+    assert summary.arms["a"].worth.mean == pytest.approx(0.75) and summary.arms["a"].weightings is None
+    assert summary.against["b"]["worth"].interval.mean == pytest.approx(0.0)
+    assert "weightings" not in summary.against["b"] and "E_w[best]" in summary.title("worth")
 
 
 def test_a_search_for_many_weights_does_not_stop_at_one(here: Path, capsys: Capture) -> None:

@@ -55,6 +55,7 @@ def test_best_of_n_is_the_same_arm_without_a_parent_shown():
 
 
 def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
+    assert list(arms_of(config(baselines=[]))) == ["base", "grpo", "vpo"]
     named = ["scs", "hill", "hill=vpo", "classic"]
     shared = {"population.islands": 3, "prompt.show_parent": True}
     by_arm = planned(baselines=named, overrides=shared)
@@ -79,15 +80,6 @@ def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
     assert by_arm["hill"]["prompt"]["show_parent"] and not by_arm["best-of-n"]["prompt"]["show_parent"]
     assert by_arm["hill"]["population"] == {"strategy": "hill", "islands": 1, "num_diverse_programs": 0}
     assert by_arm["best-of-n"]["population"] == by_arm["own"]["population"]
-
-
-def test_what_is_named_is_what_there_is():
-    for baselines, arms in (
-        (["hill"], ["base", "hill", "grpo", "vpo"]),
-        ([], ["base", "grpo", "vpo"]),
-        (["best-of-n=vpo", "best-of-n", "hill"], ["base", "best-of-n-base", "hill", "grpo", "vpo", "best-of-n-vpo"]),
-    ):
-        assert list(arms_of(config(baselines=baselines))) == arms
 
 
 def test_a_wrong_baseline_is_one_line():
@@ -196,46 +188,36 @@ def compare(db, *more):
 
 
 @pytest.mark.long
-def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsys):
-    compare(db, "--iterations", "400", "--max-total-tokens", "3000")
-    shown = capsys.readouterr().out
-    assert "Metrics at the end of each run's budget, with 95% intervals" in shown
-    assert "Solve rate at the end of each run's budget, " in shown and "of 400 iterations, " not in shown
-    with Store.open(db, read_only=True) as store:
-        comparison = gather(store, "budgets")
-        assert comparison.ended_by_budget
-        spent = {run.arm: run.reason for run in comparison.runs}
-        assert set(spent.values()) == {"budget of 3,000 tokens"}
-        assert {run.summary["ended_by"] for run in comparison.runs} == {"budget"}
-        progress = Progress.open(store, "budgets")
-        results, screen = progress.results, progress.snapshot()
-    assert all((one.done == 400).all() and one.horizon == 400 for one in results.values())
-    for arm in screen.arms:
-        assert arm.results.horizon == 400 and (arm.results.solved_at == results[arm.name].solved_at).all()
-    assert [verdict.text for verdict in screen.verdict] and "at iteration" not in screen.verdict[0].text
-    assert "Metrics and curves are over tokens, up to the budget of 3,000." in shown
-
-
-@pytest.mark.long
-def test_a_budget_is_the_axis_whatever_number_of_iterations_was_planned(db, tmp_path):
-    """The area and the curve are over tokens: counted here from the rows, and the same for other plans."""
+def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends_over_tokens(tmp_path, capsys):
+    """The area and the curve are over tokens: counted here from the rows, and the same whatever was planned."""
     found = []
     for planned in (400, 900):
-        address = f"{db}-{planned}" if "sqlite" in db else f"sqlite:///{tmp_path}/{planned}.db"
-        compare(address, "--iterations", str(planned), "--max-total-tokens", "3000")
-        with Store.open(address, read_only=True) as store:
+        db = f"sqlite:///{tmp_path}/{planned}.db"
+        compare(db, "--iterations", str(planned), "--max-total-tokens", "3000")
+        shown = capsys.readouterr().out
+        assert "Metrics at the end of each run's budget, with 95% intervals" in shown
+        assert "Solve rate at the end of each run's budget, " in shown and f"of {planned} iterations, " not in shown
+        assert "Metrics and curves are over tokens, up to the budget of 3,000." in shown
+        with Store.open(db, read_only=True) as store:
             progress = Progress.open(store, "budgets")
-            assert progress.comparison.budget == ("tokens", 3000)
+            comparison, results, screen = progress.comparison, progress.results, progress.snapshot()
+            assert comparison.ended_by_budget and comparison.budget == ("tokens", 3000)
+            ends = {(run.reason, run.summary["ended_by"]) for run in comparison.runs}
+            assert ends == {("budget of 3,000 tokens", "budget")}
             found.append({name: (arm.area, arm.median) for name, arm in progress.summary.arms.items()})
             curve = progress.curves["long"]
             assert curve.unit == "tokens" and curve.at[-1] == pytest.approx(3000)
             areas = []
-            for run in progress.comparison.arms[1].runs:
+            for run in comparison.arms[1].runs:
                 rows = store.rows(select(g.tokens).where(g.run_id == run.id).order_by(g.sequence))
                 spent = np.cumsum([tokens for (tokens,) in rows])
                 for problem in store.problems(run.id):
                     solved = problem.solved_sequence
                     areas.append(0.0 if solved is None else 1.0 if solved < 0 else max(0.0, 1 - spent[solved] / 3000))
+        assert all((one.done == planned).all() and one.horizon == planned for one in results.values())
+        for arm in screen.arms:
+            assert (arm.results.solved_at == results[arm.name].solved_at).all()
+        assert [verdict.text for verdict in screen.verdict] and "at iteration" not in screen.verdict[0].text
     assert found[0] == found[1]
     assert found[0]["long"][0].mean == pytest.approx(np.mean(areas), abs=0.002) and np.mean(areas) > 0
 

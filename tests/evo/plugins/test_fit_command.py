@@ -13,7 +13,7 @@ from support.command_line import refused
 from support.rows import yaml_rows
 
 from evo.cli import invoke
-from evo.plugins.formulas import command, fit, table
+from evo.plugins.formulas import command, fit
 from evo.plugins.formulas.fit import begin_fit, load_fit, run_fit
 from evo.plugins.formulas.table import BadTable, read_table
 from evo.plugins.formulas.writing import to_sympy
@@ -166,15 +166,11 @@ def test_a_file_that_is_no_table_is_one_line(here, capsys, name, content):
 
 def test_tables_are_read_in_several_forms(here):
     path = here / "data.csv"
-    goal = [row[2] for row in ROWS]
-    write(path, ["my a", "lambda", "y"], [[str(row[0]).replace(".", ","), *row[1:]] for row in ROWS], ";")
-    semicolons = read_table(path, "y")
-    assert semicolons.names == ("my_a", "lambda_") and semicolons.x[:, 0].tolist() == [row[0] for row in ROWS]
     write(path, None, ROWS, "\t")
     tabs = read_table(path, "x3", header=False)
-    assert tabs.names == ("x1", "x2") and tabs.y.tolist() == goal
+    assert tabs.names == ("x1", "x2") and tabs.y.tolist() == [row[2] for row in ROWS]
     write(path, ["a b", "a-b", "y"], [["", 1, 2], *ROWS], "  ")
-    with pytest.raises(table.BadTable):  # blanks separate names too
+    with pytest.raises(BadTable):  # blanks separate names too
         read_table(path, "y")
     write(path, ["a b", "a-b", "y"], [["", 1, 2], *ROWS])
     dropped = read_table(path, "y", drop_missing=True)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import time
 import warnings
 
 import numpy as np
@@ -12,7 +11,7 @@ from support.command_line import evo, refused
 from support.rows import yaml_rows
 
 from evo.cli import invoke
-from evo.plugins.formulas import FormulaError, parse_formula, regression, search_formulas, write_formula
+from evo.plugins.formulas import FormulaError, parse_formula, search_formulas, write_formula
 from evo.plugins.formulas.evaluation import (
     evaluate_formula,
     evaluate_with_jacobian,
@@ -22,11 +21,8 @@ from evo.plugins.formulas.evaluation import (
 )
 from evo.plugins.formulas.fit import load_fit, measure
 from evo.plugins.formulas.front import FrontRow, recommend
-from evo.plugins.formulas.grammar import variable
 from evo.plugins.formulas.laws import feynman, generated, small
-from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.operator import generate as breed
-from evo.plugins.formulas.regression import TermColumns
 from evo.plugins.formulas.residuals import find_growth
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.search import weigh_errors
@@ -118,14 +114,10 @@ def test_numeric_faults_are_an_infinite_loss():
 
 
 def test_a_search_finds_a_law_and_is_reproducible():
-    rng = np.random.default_rng(1)
-    rows = rng.uniform(1, 5, (100, 3))
+    rows, seen = np.random.default_rng(1).uniform(1, 5, (100, 3)), []
     goal = rows[:, 0] * np.sqrt(rows[:, 1]) / (rows[:, 2] + 2)
-    seen = []
-    first, second = (
-        search_formulas(rows, goal, names=("m", "v", "t"), evaluations=1500, seconds=60, seed=3, callback=seen.append)
-        for _ in range(2)
-    )
+    asked = dict(names=("m", "v", "t"), evaluations=1500, seconds=60, seed=3, callback=seen.append)
+    first, second = (search_formulas(rows, goal, **asked) for _ in range(2))
     assert [row.equation for row in first] == [row.equation for row in second] and seen
     assert first.best.r2 > 0.9999 and first.evaluations <= 1600
     assert [row.complexity for row in first] == sorted({row.complexity for row in first})
@@ -142,8 +134,7 @@ def test_rows_that_cannot_be_used_are_refused(rows):
     ("larger", "loss"), [("sin(sin(cos(exp(x/(x + 1))))) + x/(x*x + 2)", 0.03), ("1.5*sqrt(x)", 0.097)]
 )
 def test_few_rows_recommend_a_formula_with_fewer_nodes(larger, loss):
-    pairs = [(text, parse_formula(text, ("x",)), loss) for text, loss in (("1.5*x", 0.1), (larger, loss))]
-    rows = [FrontRow(formula, ("x",), text, formula.size, loss, 1 - loss) for text, formula, loss in pairs]
+    rows = [row("1.5*x", 0.9, ("x",)), row(larger, 1 - loss, ("x",))]
     few = 12 if loss < 0.05 else 100  # 3% of a loss pay for a node of 400 rows, not of 100
     assert recommend(rows, few, 1e-13) is rows[0] and recommend(rows, 4 * few + 52, 1e-13) is rows[1]
 
@@ -192,17 +183,6 @@ def test_a_front_has_no_row_that_gains_nothing():
     y = 2.5 * T + 1 + np.random.default_rng(7).normal(0, 0.5, len(T))
     front = search_formulas(T[:, None], y, evaluations=3000)
     assert len(front) <= 4 and front.best.complexity == 5, list(front)
-
-
-def make_ledger(x, y):
-    return Ledger(x, y, None, 1e6, time.monotonic() + 60, FormulaRules(read_functions(("+", "-", "*", "/"))))
-
-
-def test_every_term_has_its_values_however_many_there_are(monkeypatch):
-    """The term that filled the table was cleared with it."""
-    monkeypatch.setattr(regression, "_MOST_KEPT", 3)
-    columns = TermColumns(make_ledger(np.ones((5, 4)), np.arange(4.0)))
-    assert all(columns.get(variable(index)) is not None for index in (0, 1, 2, 3, 4, 0))
 
 
 def test_the_least_of_two_lengths_is_a_length_and_of_a_length_and_a_time_nothing():
@@ -286,9 +266,9 @@ def test_texts_for_other_programs():
 FEW = ["--evaluations", "300", "--plain"]
 
 
-def row(text, r2, **given):
-    formula = parse_formula(text, ("a", "b"))
-    return FrontRow(formula, ("a", "b"), text, formula.size, 1 - r2, r2, **given)
+def row(text, r2, names=("a", "b"), **given):
+    formula = parse_formula(text, names)
+    return FrontRow(formula, names, text, formula.size, 1 - r2, r2, **given)
 
 
 SMALL, LARGE = "2.0*a", "2.0*a + 0.1*sin(3.0*b)"

@@ -13,6 +13,7 @@ p1 has a target of x <= 2.5, which arm a reaches under seeds 0 and 1.
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,6 @@ from support.command_line import evo, output
 from support.stored_searches import store_comparison
 
 from evo.api.results import load_comparison, load_run
-from evo.cli import invoke
 from evo.progress import rows
 from evo.progress.model import Progress
 from evo.report.page import build_page, render
@@ -86,12 +86,7 @@ def store_case(address, case, seeds, failed):
 @pytest.fixture
 def run(capsys):
     """run(words) -> what the command printed."""
-
-    def invoked(*words):
-        assert invoke(list(words)) == 0
-        return capsys.readouterr().out
-
-    return invoked
+    return partial(output, capsys)
 
 
 NUMBER = r"[+-]?\d[\d.]*(?:e[+-]\d+)?"
@@ -269,35 +264,26 @@ def test_every_view_has_every_pair_of_three_arms(db, run):
         assert re.search(r"vpo - grpo = -4.00 \[-[\d.]+, -[\d.]+\] ↓ better", text)
 
 
-def test_a_single_run_counts_the_same(tmp_path, search_with, digits, digits_policy, capsys):
-    address = f"sqlite:///{tmp_path / 'runs.db'}"
+def test_a_single_run_counts_the_same(tmp_path, db, search_with, digits, digits_policy, run):
     bad = digits("bad", target=0.9, fault_on=lambda answer: answer != "00000000")
-    search_with([bad, digits("good", target=0.3)], digits_policy(), address, iterations=4)
-    assert invoke(["show", "run", "--db", address]) == 0
-    assert "1 of 1 solved, 1 left out" in capsys.readouterr().out
-    assert invoke(["runs", "--db", address]) == 0
-    assert " 1/1 " in capsys.readouterr().out
-    assert invoke(["watch", "run", "--db", address, "--once"]) == 0
-    assert "1/1" in capsys.readouterr().out
-    assert invoke(["report", "run", "--db", address, "-o", str(tmp_path / "r.html")]) == 0
+    search_with([bad, digits("good", target=0.3)], digits_policy(), db, iterations=4)
+    assert "1 of 1 solved, 1 left out" in run("show", "run", "--db", db)
+    assert " 1/1 " in run("runs", "--db", db) and "1/1" in run("watch", "run", "--db", db, "--once")
+    run("report", "run", "--db", db, "-o", str(tmp_path / "r.html"))
     assert "target 0.3, reached" in (tmp_path / "r.html").read_text()
 
 
-def test_without_a_problem_that_counts_there_is_a_line_and_no_error(
-    tmp_path, search_with, digits, digits_policy, capsys
-):
-    address = f"sqlite:///{tmp_path / 'runs.db'}"
+def test_without_a_problem_that_counts_there_is_a_line_and_no_error(db, search_with, digits, digits_policy, run):
     bad = digits("bad", target=0.9, fault_on=lambda answer: answer != "00000000")
-    search_with([bad], digits_policy(), address, iterations=4)
-    with Store.open(address, read_only=True) as store:
+    search_with([bad], digits_policy(), db, iterations=4)
+    with Store.open(db, read_only=True) as store:
         progress = Progress.open(store, "run")
         assert progress.results == {} and progress.summary is None
         assert "Left out, its scorer failed: bad" in build_page(progress).remarks[-1]
-    assert invoke(["watch", "run", "--db", address, "--once"]) == 0
-    assert "1 left out" in capsys.readouterr().out
+    assert "1 left out" in run("watch", "run", "--db", db, "--once")
 
 
-def test_a_line_of_the_table_of_columns_is_a_column_of_every_view(db, capsys, monkeypatch):
+def test_a_line_of_the_table_of_columns_is_a_column_of_every_view(db, run, monkeypatch):
     store_comparison(db, "cmp", {"a": [{"p1": (3, 7)}], "b": [{"p1": (3, 5)}]}, lower=False)
     column = rows.ArmColumn(
         "length of name",
@@ -308,20 +294,15 @@ def test_a_line_of_the_table_of_columns_is_a_column_of_every_view(db, capsys, mo
     )
     monkeypatch.setattr(rows, "ARM_COLUMNS", (*rows.ARM_COLUMNS, column))
 
-    def run(*words):
-        assert invoke([*words, "--db", db]) == 0
-        return capsys.readouterr().out
-
-    terminal, screen = run("show", "cmp"), run("watch", "cmp", "--once")
-    assert (
-        "length" in terminal
-        and sum(line.startswith(("a ", "b ")) and " 42" in line for line in terminal.splitlines()) == 2
-    )
+    terminal, screen = run("show", "cmp", "--db", db), run("watch", "cmp", "--db", db, "--once")
+    lines = [line for line in terminal.splitlines() if line.startswith(("a ", "b ")) and " 42" in line]
+    assert "length" in terminal and len(lines) == 2
     assert "length of name" in screen and screen.count(" 42") == 2
     with Store.open(db, read_only=True) as store:
         html = render("page.html.jinja", page=build_page(Progress.open(store, "cmp")), state="done")
     assert "length of name" in html and html.count('data-label="length of name">42<') == 2
-    assert [arm["name_length"] for arm in json.loads(run("show", "cmp", "--json"))["arms"].values()] == [42, 42]
+    arms = json.loads(run("show", "cmp", "--db", db, "--json"))["arms"]
+    assert [arm["name_length"] for arm in arms.values()] == [42, 42]
     assert load_comparison("cmp", db=db).arms().name_length.tolist() == [42, 42]
 
 

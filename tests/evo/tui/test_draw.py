@@ -186,7 +186,8 @@ def test_each_dot_has_its_place(x, y, char):
     assert chars(dot(x, y)) == [char]
 
 
-def test_traces_join_neighbours_and_leave_gaps():
+def test_traces_join_neighbours_leave_gaps_and_stay_inside():
+    assert not dot(0, -1).any() and not dot(0, 4).any()
     assert chars(trace([0, 7, np.nan, 3], 2)) == ["⡇⢀", "⢸ "]
 
 
