@@ -14,6 +14,7 @@ from support.rows import yaml_rows
 
 from evo.cli import invoke
 from evo.plugins.formulas import command, fit
+from evo.plugins.formulas.command import _count
 from evo.plugins.formulas.fit import begin_fit, load_fit, run_fit
 from evo.plugins.formulas.table import BadTable, read_table
 from evo.plugins.formulas.writing import to_sympy
@@ -230,6 +231,10 @@ def test_comments_and_the_forms_of_other_programs_are_read(here, text):
     (here / "data.csv").write_bytes(text.encode())
     read = read_table(here / "data.csv", "y")
     assert read.names == ("a", "b") and np.column_stack([read.x, read.y]).tolist() == [list(row) for row in NUMBERS]
+
+
+def test_one_evaluation_is_no_evaluations():
+    assert [_count(number, "row") for number in (0, 1, 2, 1000)] == ["0 rows", "1 row", "2 rows", "1,000 rows"]
 
 
 @pytest.mark.parametrize("package, options", [("matplotlib", ("--plot", "p.png")), ("sympy", ("--as", "sympy"))])

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import time
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ from support.command_line import evo, refused
 from support.rows import yaml_rows
 
 from evo.cli import invoke
-from evo.plugins.formulas import FormulaError, parse_formula, search_formulas, write_formula
+from evo.plugins.formulas import FormulaError, parse_formula, regression, search_formulas, write_formula
 from evo.plugins.formulas.evaluation import (
     evaluate_formula,
     evaluate_with_jacobian,
@@ -21,8 +22,11 @@ from evo.plugins.formulas.evaluation import (
 )
 from evo.plugins.formulas.fit import load_fit, measure
 from evo.plugins.formulas.front import FrontRow, recommend
+from evo.plugins.formulas.grammar import variable
 from evo.plugins.formulas.laws import feynman, generated, small
+from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.operator import generate as breed
+from evo.plugins.formulas.regression import TermColumns
 from evo.plugins.formulas.residuals import find_growth
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.search import weigh_errors
@@ -183,6 +187,14 @@ def test_a_front_has_no_row_that_gains_nothing():
     y = 2.5 * T + 1 + np.random.default_rng(7).normal(0, 0.5, len(T))
     front = search_formulas(T[:, None], y, evaluations=3000)
     assert len(front) <= 4 and front.best.complexity == 5, list(front)
+
+
+def test_every_term_has_its_values_however_many_there_are(monkeypatch):
+    """The term that filled the table was cleared with it."""
+    monkeypatch.setattr(regression, "_MOST_KEPT", 3)
+    rules = FormulaRules(read_functions(("+", "-", "*", "/")))
+    columns = TermColumns(Ledger(np.ones((5, 4)), np.arange(4.0), None, 1e6, time.monotonic() + 60, rules))
+    assert all(columns.get(variable(index)) is not None for index in (0, 1, 2, 3, 4, 0))
 
 
 def test_the_least_of_two_lengths_is_a_length_and_of_a_length_and_a_time_nothing():

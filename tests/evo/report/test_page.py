@@ -14,8 +14,8 @@ from support.hostile_text import AnyTextProblem, Elements
 from evo.cli import invoke
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.rows import ARM_COLUMNS
-from evo.report.answers import Plot, PlotLine
-from evo.report.tables import HINTS
+from evo.report.answers import Plot, PlotLine, bounded
+from evo.report.tables import HINTS, flattened
 from evo.report.terminal import comparison_dict, print_comparison
 from evo.stats.intervals import mean_interval
 from islands.schema import Runs
@@ -238,6 +238,11 @@ def test_charts_hold_raw_numbers_and_gaps_where_nothing_is_known():
     plot = Plot("<b>", "iteration", [PlotLine(1, "a", np.arange(3.0), y, y - 1, y + 1, steps=True)], rule=2.5)
     (line,) = json.loads(json.dumps(plot.as_dict(), allow_nan=False))["lines"]
     assert (line["y"], line["low"][1], line["shape"]) == ([-1234567.4, None, -1234531.2], None, "triangle-up")
+
+
+def test_long_texts_are_cut_and_settings_are_flat():
+    assert bounded("x" * 50, 10) == "x" * 10 + "\n… and 40 more characters" and bounded("x", 10) == "x"
+    assert flattened({"a": {"b": 1, "c": {"d": 2}}, "e": 3}) == {"a.b": 1, "a.c.d": 2, "e": 3}
 
 
 def test_the_command_writes_one_file(made, tmp_path, capsys):
