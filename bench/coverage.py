@@ -1,5 +1,5 @@
 """Coverage of the 95% intervals of evo.stats, and how often a difference is shown, by simulation:
-`python -m bench.coverage [RUNS [PART OF A NAME]]`. tests/evo/stats/test_coverage.py runs a short form."""
+`python -m bench.coverage [RUNS [PART OF A NAME]]`. tests/evo/stats/test_stats.py runs a short form."""
 
 import sys
 from collections.abc import Callable, Mapping

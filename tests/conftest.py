@@ -28,7 +28,7 @@ from support.postgres import NoPostgres, PostgresServer  # noqa: E402
 
 LONGEST = (
     # with the tests marked `long`, where they run in the same session
-    *("evo/cluster", "docs", "evo/search/test_kill", "evo/search/test_soak", "evo/training", "vpo/training"),
+    *("evo/cluster", "docs", "evo/search/test_kill", "evo/training", "vpo/training"),
     *("evo/pipelines", "evo/tui/test_real_terminal", "vpo/chain", "evo/report", "evo/cli", "vpo/policies"),
     *("evo/search", "problems/test_sandbox", "vpo", "islands", "evo"),
 )

@@ -1,4 +1,4 @@
-"""`--set K`: the best set of stored answers, in a terminal, as JSON, in files, in Python and on the page."""
+"""The best set of answers, held-out cases and the scorer's own numbers, wherever a user reads them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.command_line import evo as command
 from support.command_line import output, refused
 
 import evo
+from evo.cli import invoke
 from evo.progress.answer_set import AnswerSet
 from evo.report.tables import set_table
-from evo.values import write_number
+from evo.values import write_number, write_signed, write_values
+from islands.store import Store
 from islands.types import Candidate, ProblemRecord
+from problems import resolve
 from problems.answer_sets import best_set
 from problems.objectives import Objective, groups_of
 
@@ -197,3 +201,150 @@ def test_arms_are_compared_by_the_value_of_their_sets(capsys: Capture) -> None:
     few = ("--seeds", "1", "--iterations", "1")
     output(capsys, "compare", "days.py", *arms, *few, "--name", "one", "--set", "1", *more)
     assert json.loads(output(capsys, "show", "one", "--json"))["arms"]["mutate"]["set_value"] is None
+
+
+# the search is steered to length; the held-out cases prefer answers without the letter b
+LETTERS = """
+isolated = False
+seed_answer = "a"
+def cases(answer, letters):
+    if answer == "bad":
+        raise ValueError("bad")
+    return {"long": min(len(answer), 50) / 50, "letters": sum(answer.count(one) for one in letters) / 50}
+def score(answer):
+    return cases(answer, "abcdefghijklmnopqrstuvwxyz ")
+async def held_out(answer):
+    return {"long": 1.0 if len(answer) == 1 else 0.0, "letters": 0.0}
+"""
+
+
+def run(name: str = "held", iterations: str = "30") -> None:
+    arguments = ["run", "scorer.py", "--policy", "scripted:mutate", "--answers", "1", "--plain"]
+    assert invoke([*arguments, "--iterations", iterations, "--name", name]) == 0
+
+
+@pytest.fixture
+def searched(here: Path) -> None:
+    Path("scorer.py").write_text(LETTERS)
+    run()
+
+
+def best(capsys: pytest.CaptureFixture[str], *options: str) -> dict:
+    capsys.readouterr()
+    assert invoke(["best", "held", "--json", *options]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    return row
+
+
+@pytest.mark.usefixtures("searched")
+def test_they_are_reported_steer_nothing_and_can_choose(capsys: pytest.CaptureFixture[str]) -> None:
+    row = best(capsys)
+    assert len(row["answer"]) > 1 and row["held_out"] == {
+        "fitness": 0.0,
+        "values": {"letters": 0.0, "long": 0.0},
+        "rewards": {"letters": 0.0, "long": 0.0},
+        "error": None,
+    }
+    assert invoke(["best", "held"]) == 0
+    assert "# held out: fitness 0 (long 0, letters 0)" in capsys.readouterr().out
+    row = best(capsys, "--held-out")
+    assert row["answer"] == "a" and row["held_out"]["fitness"] == 0.5
+    # after an edit, and without them
+    Path("scorer.py").write_text(LETTERS + "# edited\nx = 1\n")
+    capsys.readouterr()
+    assert invoke(["best", "held"]) == 0 and "held out" not in capsys.readouterr().out
+    assert invoke(["best", "held", "--held-out"]) == 2 and "has changed" in capsys.readouterr().err
+    Path("scorer.py").write_text("seed_answer = 'a'\ndef score(answer):\n    return len(answer)\n")
+    run("none", iterations="1")
+    assert invoke(["best", "none"]) == 0 and "held out" not in capsys.readouterr().out
+    assert invoke(["best", "none", "--held-out"]) == 2 and "held_out(answer)" in capsys.readouterr().err
+
+
+def test_a_program_is_judged_as_score_judges_it(here: Path) -> None:
+    Path("program.py").write_text(
+        "answer_format = 'python'\nseed_answer = 'def f(x): return x'\n"
+        "def score(answer, cases=(0, 1)):\n    names = {}\n    exec(answer, names)\n"
+        "    return sum(names['f'](x) == 2 * x for x in cases) / len(cases)\n"
+        "def held_out(answer):\n    return score(answer, (5, 6))\n"
+    )
+    (problem,) = resolve("program.py")
+    limited = "def f(x): return 2 * min(x, 2)"
+    assert problem.holds_out and problem.score(limited).fitness == 1 and problem.score_held_out(limited).fitness == 0
+    assert problem.score_held_out("def f(x): return 1 / 0").error
+
+
+LOSS = """
+isolated = False
+seed_answer = "3.0"
+directions = {"loss": "min"}
+target = -3.9
+def score(answer):
+    return {"loss": float(answer) ** 2 - 4}
+"""
+NOISY = """
+isolated = False
+import random
+seed_answer = "3.0"
+directions = {"wait": "min", "cost": "min"}
+def score(answer):
+    return {"wait": float(answer) ** 2 + random.random(), "cost": abs(float(answer))}
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "beside", "text"),
+    [
+        (54.8123, [63.4], "54.81"),
+        (-1234531.2, [-1234567.4], "-1234531"),
+        (0.09816, [0.09812], "0.09816"),
+        (0.1 + 0.2, [0.3], "0.3"),
+        (1e-9, [], "1e-09"),
+        (None, [1.0], "-"),
+        (float("nan"), [], "-"),
+    ],
+)
+def test_digits_tell_numbers_apart_that_are_read_together(number, beside, text):
+    assert write_number(number, beside) == text
+
+
+def test_a_change_has_three_digits_and_no_exponent_below_a_million():
+    changes = (-2118.0, 999.9, -12.3456, -0.000333, 1234567.0, 0.0)
+    assert list(map(write_signed, changes)) == ["-2118", "+1000", "-12.3", "-0.000333", "+1.23e+06", "0"]
+
+
+def test_a_value_has_its_direction_and_the_seed_s():
+    metrics = [Objective("max_wait", True, seed=63.4), Objective("gain", seed=None), Objective("failed", True)]
+    assert write_values(metrics, [54.8, 2.0, None]) == "max_wait 54.8 ↓ seed 63.4, gain 2, failed - ↓"
+
+
+def test_one_value_to_be_lowered_is_the_fitness_and_so_is_its_target(here, capsys):
+    (here / "loss.py").write_text(LOSS)
+    run = evo.run("loss.py", policy="scripted:mutate", iterations=60, until_solved=True, name="low", progress=False)
+    best = run.best_answer
+    assert best.solved and best.fitness == best.values["loss"] == float(best.text) ** 2 - 4 <= best.target == -3.9
+    assert (best.seed, best.directions) == ({"loss": 5.0}, {"loss": "min"})
+    assert run.frame().fitness.min() == best.fitness
+    (row,) = json.loads(command(capsys, "best", "low", "--json")[1])
+    assert (row["fitness"], row["values"], row["target"]) == (best.fitness, {"loss": best.fitness}, -3.9)
+    for verb in ("best", "show"):
+        assert f"loss {write_number(best.fitness, [5.0])} ↓ seed 5" in command(capsys, verb, "low")[1]
+    verified = command(capsys, "verify", "low", "--no-sample", "--no-tune")[1]
+    assert "(loss: lower is better); the winner reaches -3.9" in verified
+    with evo.Search("loss.py", db="sqlite:///asked.db") as search:
+        assert "# Answer to improve\nloss 5 ↓\n" in search.ask(1)[0].text
+
+
+def test_a_resume_keeps_the_scales_that_a_noisy_seed_gave(here, capsys):
+    (here / "noisy.py").write_text(NOISY)
+    given = ("noisy.py", "--policy", "scripted:mutate", "--answers", "1", "--name", "n", "--plain")
+    assert command(capsys, "run", *given, "--iterations", "3")[0] == 0
+    assert command(capsys, "resume", "n", "--iterations", "6", "--plain")[0] == 0
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        (problem,) = store.problems(store.run("n").id)
+        found = [row for row in evo.load_run("n").frame().to_dict("records") if row["error"] is None]
+    wait, cost = problem.metrics
+    assert problem.objectives == ("wait", "cost") and wait.scale == wait.seed != 9 and cost.scale == 3
+    assert len(found) > 4
+    for row in found:
+        assert row["reward.wait"] == wait.reward(row["value.wait"])
+        assert row["reward.cost"] == cost.reward(row["value.cost"])

@@ -124,6 +124,7 @@ def test_an_interrupt_is_one_line_and_exit_code_130(here):
     assert not list(here.iterdir())
 
 
+@pytest.mark.long
 def test_the_embedded_base_is_as_good_as_its_card_says(here, capsys):
     """Its card: completion .86, best@1 .40, best@3 .52 on all 100 mazes; these are 20 of them, 12 answers each."""
     arguments = ["evaluate", "maze:test", "--limit", "20", "--answers-total", "12", "--json"]

@@ -1,12 +1,13 @@
-"""What a command does not need is not imported: torch and transformers take seconds to load, and what a short search
-has no use for takes longer to load than the search."""
+"""A process of evo: what it loads, how it ends, and what it prints where not every character can be shown."""
 
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from support.command_line import refused
 from support.completion_server import completion_server
 
 from evo.cli import invoke
@@ -105,3 +106,115 @@ def test_numpy_starts_no_threads_and_what_a_command_starts_may():
         plain = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={**plain, **given})
         assert done.stdout.splitlines()[-1] == f"True {threads}", done.stderr
+
+
+ENDING_SCRIPT = """
+import atexit, threading, time
+import evo.cli
+
+def command(argv):
+    print("from the command")
+    atexit.register(print, "registered by it")
+    threading.Thread(target=lambda: (time.sleep(0.3), print("from a thread that goes on"))).start()
+    {ending}
+
+evo.cli.invoke = command
+evo.cli.main([])
+"""
+SAID = ["from the command", "from a thread that goes on", "registered by it"]
+
+
+WATCHER = """
+import os
+class Watcher:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart\\n")
+watcher = Watcher()
+"""
+"""It says so when it is dropped, by what a process has to its very end."""
+
+
+def ended(script):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": ""}
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize(("ending", "code"), [("return 130", 130), ("raise RuntimeError('a bug')", 1)])
+def test_everything_due_is_done_and_no_module_is_taken_apart(ending, code):
+    """Which is what takes the time: an object that would say so when it is dropped says nothing."""
+    done = ended(WATCHER + ENDING_SCRIPT.format(ending=ending))
+    assert (done.returncode, done.stdout.splitlines()) == (code, SAID)
+    assert ("Traceback" in done.stderr and "a bug" in done.stderr) == ("bug" in ending)
+
+
+def test_an_object_of_a_module_that_is_taken_apart_says_so():
+    assert ended(WATCHER).stdout.splitlines() == ["taken apart"]
+
+
+ROOT = Path(__file__).resolve().parents[3]
+NAME = "läufe ☃ 雪"
+SCORER = """
+statement = "Schreibe viele Schneemänner ☃ 雪"
+seed_answer = "☃ ä"
+
+def score(answer):
+    return {"schnee☃": answer.count("☃") / 10, "länge": min(1.0, len(answer) / 50)}
+"""
+SEARCH = ("--policy", "scripted:mutate", "--iterations", "2", "--plain")
+COMMANDS = [
+    ["run", "müßig ☃.py", *SEARCH, "--name", NAME],
+    ["compare", "müßig ☃.py", "--arm", "a=scripted:mutate", "--iterations", "1", "--seeds", "1", "--name", "雪",
+     "--plain"],
+    ["runs"],
+    ["show", NAME],
+    ["show", NAME, "1"],
+    ["best", NAME],
+    ["best", NAME, "-o", "best ☃.txt"],
+    ["export", NAME, "-o", "traces ☃.jsonl"],
+    ["report", NAME, "-o", "seite ☃.html"],
+    ["watch", NAME, "--plain", "--once"],
+    ["problems", "müßig ☃.py"],
+    ["problems"],
+    ["run", "--help"],
+]  # fmt: skip
+CHILD = """
+import json, sys
+from evo.cli import main
+codes = []
+for command in json.loads(sys.argv[1]):
+    try:
+        main(command)
+    except SystemExit as ended:
+        codes.append(ended.code)
+open("codes.json", "w").write(json.dumps(codes))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}], ids=str
+)
+def test_every_command_prints_what_it_can(tmp_path, environment):
+    folder = tmp_path / "ünï ☃"
+    folder.mkdir()
+    (folder / "müßig ☃.py").write_text(SCORER, encoding="utf-8")
+    plain = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "LANG", "PYTHONIO"))}
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, json.dumps(COMMANDS)],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**plain, "PYTHONPATH": str(ROOT), **environment},
+    ) as child:  # fmt: skip
+        out, err = child.communicate(timeout=300)
+    printed = out + err
+    assert b"Traceback" not in printed and b"UnicodeEncodeError" not in printed, printed[-2000:]
+    assert json.loads((folder / "codes.json").read_text()) == [0] * len(COMMANDS), printed[-2000:]
+    assert b"Done" in out and b"Schreibe viele Schneem" in out
+    traces = (folder / "traces ☃.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(traces) == 2 and NAME in (folder / "seite ☃.html").read_text(encoding="utf-8")
+    assert "☃" in (folder / "best ☃.txt").read_text(encoding="utf-8")
+
+
+def test_an_argument_in_no_known_encoding_is_one_line(here, capsys):
+    for arguments in (["run", "m\udcfc.py"], ["runs", "--db", "sqlite:///m\udcfc.db"], ["show", "m\udcfc"]):
+        error = refused(capsys, *arguments)
+        assert "'m\\udcfc" in error.replace("sqlite:///", "") and "is not UTF-8 text" in error

@@ -64,7 +64,7 @@ def test_a_search_and_all_that_is_made_of_it(here, capsys) -> None:
         said += [run(capsys, "resume", "one", "--iterations", "3", "--plain")]
         for command in (
             *(["runs"], ["runs", "--json"], ["show", "one"], ["show", "one", "--json"], ["best", "one"]),
-            *(["watch", "one", "--once"], ["watch", "one", "--plain"], ["watch", "one", "--svg", "screen.svg"]),
+            *(["watch", "one", "--once"], ["watch", "one", "--plain"]),
             ["export", "one", "-o", "traces.jsonl"],
             ["report", "one", "-o", "report.html"],
             ["evaluate", "programs:easy", "--limit", "1", "--answers-total", "2", "--policy", policy, "--json"],
@@ -75,7 +75,7 @@ def test_a_search_and_all_that_is_made_of_it(here, capsys) -> None:
             said.append(run(capsys, *command))
         assert [code for code, _ in said] == [1, 1, *[0] * (len(said) - 2)], said  # no reply is a program
         assert server.requests and all(one.get("authorization") == f"Bearer {KEY}" for one in server.headers)
-    assert {"evo.db", "traces.jsonl", "report.html", "screen.svg"} <= {file.name for file in here.iterdir()}
+    assert {"evo.db", "traces.jsonl", "report.html"} <= {file.name for file in here.iterdir()}
     assert_clean(here, *(text for _, text in said))
 
 

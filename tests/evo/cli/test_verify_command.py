@@ -2,11 +2,13 @@
 
 import json
 import re
+from functools import partial
 from html import unescape
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.command_line import output
 from support.rows import yaml_rows
 
 from evo.cli import invoke
@@ -60,10 +62,7 @@ def test_the_rivals_are_runs_and_nothing_runs_or_is_scored_twice(searched, capsy
 
 
 def test_every_view_has_held_out_scores_and_the_sentence_until_the_search_goes_on(searched, capsys):
-    def told(*arguments):
-        capsys.readouterr()
-        assert invoke([*arguments]) == 0
-        return capsys.readouterr().out
+    told = partial(output, capsys)
 
     def page():
         told("report", "x", "-o", "x.html")
@@ -203,8 +202,6 @@ def test_each_objective_is_told_in_its_own_values_and_a_start_has_its_name(here,
     assert found["objectives"]["mb"]["seed"]["mean"] == 29.0 and found["objectives"]["mb"]["winner"]["mean"] == 27.0
     assert "In mb ↓ it is better on 3 of 3 cases, by 2 on average." in found["sentences"]
     assert invoke([*run, "--name", "y", "--start", "x"]) in (0, 1)
-    capsys.readouterr()
-    assert invoke(["verify", "y", "--no-tune", "--no-sample", "--plain"]) == 0
-    out = capsys.readouterr().out
+    out = output(capsys, "verify", "y", "--no-tune", "--no-sample", "--plain")
     assert "\nbest of x " in out and "\nseed " not in out
     assert "The winner is as good as the best of x on all 3 held-out cases" in " ".join(out.split())

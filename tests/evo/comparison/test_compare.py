@@ -1,12 +1,18 @@
-"""The plan of a comparison: who is asked how much, and which runs come of it."""
+"""The plan of a comparison, and comparisons whose runs end by a budget: what each had found when it was spent."""
 
+import numpy as np
 import pytest
+from sqlalchemy import select
 from support.rows import yaml_rows
 
 from evo.cli import invoke
+from evo.comparison.arms import gather
 from evo.comparison.plan import planned_runs, seed_batches
 from evo.config.compare import arms_of, parse_arm, read_comparison
 from evo.errors import BadInput
+from evo.progress.model import Progress
+from islands.schema import PromptGroups
+from islands.store import Store
 
 THREE = {"base": {"policy": "embedded:base"}, "grpo": {"policy": "embedded:grpo"}, "vpo": {"policy": "embedded:vpo"}}
 
@@ -49,6 +55,7 @@ def test_best_of_n_is_the_same_arm_without_a_parent_shown():
 
 
 def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
+    assert list(arms_of(config(baselines=[]))) == ["base", "grpo", "vpo"]
     named = ["scs", "hill", "hill=vpo", "classic"]
     shared = {"population.islands": 3, "prompt.show_parent": True}
     by_arm = planned(baselines=named, overrides=shared)
@@ -73,15 +80,6 @@ def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
     assert by_arm["hill"]["prompt"]["show_parent"] and not by_arm["best-of-n"]["prompt"]["show_parent"]
     assert by_arm["hill"]["population"] == {"strategy": "hill", "islands": 1, "num_diverse_programs": 0}
     assert by_arm["best-of-n"]["population"] == by_arm["own"]["population"]
-
-
-def test_what_is_named_is_what_there_is():
-    for baselines, arms in (
-        (["hill"], ["base", "hill", "grpo", "vpo"]),
-        ([], ["base", "grpo", "vpo"]),
-        (["best-of-n=vpo", "best-of-n", "hill"], ["base", "best-of-n-base", "hill", "grpo", "vpo", "best-of-n-vpo"]),
-    ):
-        assert list(arms_of(config(baselines=baselines))) == arms
 
 
 def test_a_wrong_baseline_is_one_line():
@@ -184,3 +182,58 @@ def test_an_arm_that_learns_is_checked_beside_one_of_the_same_policy(tmp_path, c
     arm = ["--arm", "a=embedded:vpo,train=vpo,answers=1", "--iterations", "2", "--seeds", "1", "--plain"]
     assert invoke(["compare", "maze:hard", "--limit", "1", *arm, "--db", f"sqlite:///{database}"]) == 2
     assert "rollouts must be 2 or more" in capsys.readouterr().err and not database.exists()
+
+
+g = PromptGroups.c
+
+
+def compare(db, *more):
+    command = ["compare", "maze:test", "--limit", "3", "--arm", "short=scripted:random-route", "--arm",
+               "long=scripted:classic", "--against", "short", "--baseline", "none", "--seeds", "2", "--answers", "1",
+               "--answers-per-iteration", "2", "--parallel", "3", "--plain", "--db", db, "--name", "budgets",
+               *more]  # fmt: skip
+    assert invoke(command) == 0
+
+
+@pytest.mark.long
+def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends_over_tokens(tmp_path, capsys):
+    """The area and the curve are over tokens: counted here from the rows, and the same whatever was planned."""
+    found = []
+    for planned in (400, 900):
+        db = f"sqlite:///{tmp_path}/{planned}.db"
+        compare(db, "--iterations", str(planned), "--max-total-tokens", "3000")
+        shown = capsys.readouterr().out
+        assert "Metrics at the end of each run's budget, with 95% intervals" in shown
+        assert "Solve rate at the end of each run's budget, " in shown and f"of {planned} iterations, " not in shown
+        assert "Metrics and curves are over tokens, up to the budget of 3,000." in shown
+        with Store.open(db, read_only=True) as store:
+            progress = Progress.open(store, "budgets")
+            comparison, results, screen = progress.comparison, progress.results, progress.snapshot()
+            assert comparison.ended_by_budget and comparison.budget == ("tokens", 3000)
+            ends = {(run.reason, run.summary["ended_by"]) for run in comparison.runs}
+            assert ends == {("budget of 3,000 tokens", "budget")}
+            found.append({name: (arm.area, arm.median) for name, arm in progress.summary.arms.items()})
+            curve = progress.curves["long"]
+            assert curve.unit == "tokens" and curve.at[-1] == pytest.approx(3000)
+            areas = []
+            for run in comparison.arms[1].runs:
+                rows = store.rows(select(g.tokens).where(g.run_id == run.id).order_by(g.sequence))
+                spent = np.cumsum([tokens for (tokens,) in rows])
+                for problem in store.problems(run.id):
+                    solved = problem.solved_sequence
+                    areas.append(0.0 if solved is None else 1.0 if solved < 0 else max(0.0, 1 - spent[solved] / 3000))
+        assert all((one.done == planned).all() and one.horizon == planned for one in results.values())
+        for arm in screen.arms:
+            assert (arm.results.solved_at == results[arm.name].solved_at).all()
+        assert [verdict.text for verdict in screen.verdict] and "at iteration" not in screen.verdict[0].text
+    assert found[0] == found[1]
+    assert found[0]["long"][0].mean == pytest.approx(np.mean(areas), abs=0.002) and np.mean(areas) > 0
+
+
+@pytest.mark.long
+def test_runs_that_come_to_their_last_iteration_are_compared_there(db, capsys):
+    compare(db, "--iterations", "8")
+    shown = capsys.readouterr().out
+    assert "Solve rate after 8 of 8 iterations, " in shown and "each run's budget" not in shown
+    with Store.open(db, read_only=True) as store:
+        assert not gather(store, "budgets").ended_by_budget

@@ -15,7 +15,7 @@ ADDRESSES = {"formulas": "formula:small/0", "rules": "rules:jobshop-train/0", "t
 NEEDED_BY = {"formulas": ("rules",)}
 PARTS = ("evo", "islands", "problems", "vpo", "tests", "bench", "docs", "examples", "pyproject.toml", "mkdocs.yml",
          "README.md", "CONTRIBUTING.md", "CHANGELOG.md")  # fmt: skip
-SUBSET = ("tests/structure/test_rules.py", "tests/problems/test_registry.py", "tests/evo/cli/test_tables.py")
+SUBSET = ("tests/structure/test_rules.py", "tests/problems/test_registry.py", "tests/evo/cli/test_help.py")
 
 
 @pytest.fixture

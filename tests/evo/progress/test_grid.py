@@ -13,15 +13,19 @@ p1 has a target of x <= 2.5, which arm a reaches under seeds 0 and 1.
 
 import json
 import re
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support.command_line import evo, output
 from support.stored_searches import store_comparison
 
 from evo.api.results import load_comparison, load_run
-from evo.cli import invoke
+from evo.progress import rows
 from evo.progress.model import Progress
 from evo.report.page import build_page, render
+from evo.ui.pages import RunPages
 from islands.store import Store
 
 FINALS = {"a": (1, 2, 6), "b": (4, 5, 21)}
@@ -82,12 +86,7 @@ def store_case(address, case, seeds, failed):
 @pytest.fixture
 def run(capsys):
     """run(words) -> what the command printed."""
-
-    def invoked(*words):
-        assert invoke(list(words)) == 0
-        return capsys.readouterr().out
-
-    return invoked
+    return partial(output, capsys)
 
 
 NUMBER = r"[+-]?\d[\d.]*(?:e[+-]\d+)?"
@@ -178,7 +177,7 @@ def check(case, seeds, failed, address, run):
         cell = cells_of(page.arms[0], row)[title]
         assert cell.value == near(x) and float(cell.text) == written(x) and f">{cell.text}" in html
         chart = next(one for one in page.curves if one.title == (title if case.lower else "mean best fitness"))
-        assert chart.lines[row].y[-1] == near(x) and chart.lines[row].y[0] == near(50)
+        assert chart.lines[row]["y"][-1] == near(x) and chart.lines[row]["y"][0] == near(50)
         outcome = cells_of(page.problems, 1)[arm]
         assert outcome.value == near(OF_P1[seeds][arm] + 2) and outcome.text.endswith(arrow)
     against = cells_of(page.problems, 1)["b against a"]
@@ -265,29 +264,89 @@ def test_every_view_has_every_pair_of_three_arms(db, run):
         assert re.search(r"vpo - grpo = -4.00 \[-[\d.]+, -[\d.]+\] ↓ better", text)
 
 
-def test_a_single_run_counts_the_same(tmp_path, search_with, digits, digits_policy, capsys):
-    address = f"sqlite:///{tmp_path / 'runs.db'}"
+def test_a_single_run_counts_the_same(tmp_path, db, search_with, digits, digits_policy, run):
     bad = digits("bad", target=0.9, fault_on=lambda answer: answer != "00000000")
-    search_with([bad, digits("good", target=0.3)], digits_policy(), address, iterations=4)
-    assert invoke(["show", "run", "--db", address]) == 0
-    assert "1 of 1 solved, 1 left out" in capsys.readouterr().out
-    assert invoke(["runs", "--db", address]) == 0
-    assert " 1/1 " in capsys.readouterr().out
-    assert invoke(["watch", "run", "--db", address, "--once"]) == 0
-    assert "1/1" in capsys.readouterr().out
-    assert invoke(["report", "run", "--db", address, "-o", str(tmp_path / "r.html")]) == 0
+    search_with([bad, digits("good", target=0.3)], digits_policy(), db, iterations=4)
+    assert "1 of 1 solved, 1 left out" in run("show", "run", "--db", db)
+    assert " 1/1 " in run("runs", "--db", db) and "1/1" in run("watch", "run", "--db", db, "--once")
+    run("report", "run", "--db", db, "-o", str(tmp_path / "r.html"))
     assert "target 0.3, reached" in (tmp_path / "r.html").read_text()
 
 
-def test_without_a_problem_that_counts_there_is_a_line_and_no_error(
-    tmp_path, search_with, digits, digits_policy, capsys
-):
-    address = f"sqlite:///{tmp_path / 'runs.db'}"
+def test_without_a_problem_that_counts_there_is_a_line_and_no_error(db, search_with, digits, digits_policy, run):
     bad = digits("bad", target=0.9, fault_on=lambda answer: answer != "00000000")
-    search_with([bad], digits_policy(), address, iterations=4)
-    with Store.open(address, read_only=True) as store:
+    search_with([bad], digits_policy(), db, iterations=4)
+    with Store.open(db, read_only=True) as store:
         progress = Progress.open(store, "run")
         assert progress.results == {} and progress.summary is None
         assert "Left out, its scorer failed: bad" in build_page(progress).remarks[-1]
-    assert invoke(["watch", "run", "--db", address, "--once"]) == 0
-    assert "1 left out" in capsys.readouterr().out
+    assert "1 left out" in run("watch", "run", "--db", db, "--once")
+
+
+def test_a_line_of_the_table_of_columns_is_a_column_of_every_view(db, run, monkeypatch):
+    store_comparison(db, "cmp", {"a": [{"p1": (3, 7)}], "b": [{"p1": (3, 5)}]}, lower=False)
+    column = rows.ArmColumn(
+        "length of name",
+        lambda of: rows.number_cell(41 + len(of.arm.name), "d"),
+        "screen terminal page",
+        "name_length",
+        9,
+    )
+    monkeypatch.setattr(rows, "ARM_COLUMNS", (*rows.ARM_COLUMNS, column))
+
+    terminal, screen = run("show", "cmp", "--db", db), run("watch", "cmp", "--db", db, "--once")
+    lines = [line for line in terminal.splitlines() if line.startswith(("a ", "b ")) and " 42" in line]
+    assert "length" in terminal and len(lines) == 2
+    assert "length of name" in screen and screen.count(" 42") == 2
+    with Store.open(db, read_only=True) as store:
+        html = render("page.html.jinja", page=build_page(Progress.open(store, "cmp")), state="done")
+    assert "length of name" in html and html.count('data-label="length of name">42<') == 2
+    arms = json.loads(run("show", "cmp", "--db", db, "--json"))["arms"]
+    assert [arm["name_length"] for arm in arms.values()] == [42, 42]
+    assert load_comparison("cmp", db=db).arms().name_length.tolist() == [42, 42]
+
+
+def directory(name, iterations):
+    Path(name).mkdir()
+    block = "# EVOLVE-BLOCK-START\nX = 1.0\n# EVOLVE-BLOCK-END\n"
+    Path(name, "initial_program.py").write_text(block)
+    Path(name, "evaluator.py").write_text(
+        "def evaluate(path):\n"
+        "    names = {}\n"
+        "    exec(open(path).read(), names)\n"
+        "    return {'combined_score': 1 / (1 + abs(names['X'] - 3))}\n"
+    )
+    Path(name, "config.yaml").write_text(f"max_iterations: {iterations}\n")
+
+
+def counted(capsys, name):
+    """(iterations, planned) of `evo watch --once`, after a look at the other views: all of them say the same."""
+    shown = json.loads(output(capsys, "watch", name, "--once", "--json"))
+    done, planned = shown["iterations"], shown["planned"]
+    (arm,) = shown["arms"]
+    assert (arm["iterations"], arm["planned"]) == (done, planned)
+    assert f"{done}/{planned} iterations" in evo(capsys, "watch", name, "--once")[1]
+    (row,) = [line for line in evo(capsys, "runs")[1].splitlines() if line.startswith(f"{name} ")]
+    assert f" {done} " in row
+    assert f"of {planned}" in RunPages("sqlite:///evo.db").page().body.decode()
+    return done, planned
+
+
+def test_every_view_counts_to_what_directories_plan_and_a_run_goes_on_as_it_was_planned(here, capsys):
+    directory("d", 12)
+    directory("few", 9)
+    run = ("run", "d", "few", "--policy", "scripted:mutate", "--name", "q", "--max-answers", "5", "--plain")
+    assert evo(capsys, *run)[0] == 0
+    assert counted(capsys, "q") == (5, 21)
+    Path("d/config.yaml").write_text("max_iterations: 50\n")
+    for more, done in (("--max-answers", "100"), 21), (("--iterations", "14"), 28):
+        assert evo(capsys, "resume", "q", *more, "--plain")[0] == 0
+        assert counted(capsys, "q") == (done, done)
+    assert evo(capsys, "report", "q", "-o", "q.html")[0] == 0
+    page = Path("q.html").read_text()
+    assert "that every search has reached" not in page and "evo resume q --iterations 28" in page
+    arms = ["--arm", "a=scripted:mutate", "--arm", "b=scripted:mutate", "--baseline", "none", "--seeds", "1"]
+    assert evo(capsys, "compare", "few", *arms, "--name", "c", "--processes", "1", "--plain")[0] == 0
+    shown = json.loads(evo(capsys, "watch", "c", "--once", "--json")[1])
+    assert [(arm["iterations"], arm["planned"]) for arm in shown["arms"]] == [(9, 9), (9, 9)]
+    assert json.loads(evo(capsys, "show", "c", "--json")[1])["iterations"] == 9

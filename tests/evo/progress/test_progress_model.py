@@ -1,19 +1,36 @@
-"""Progress: what was read by and by is what is read all at once."""
+"""Progress: what was read by and by is what is read all at once; parts of a snapshot, long runs, trainings."""
 
 import io
+import json
+import os
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from rich.console import Console
 from sqlalchemy import update
+from support.command_line import evo, refused
+from support.page_faults import SKIPPED, TOO_SMALL
+from support.run_records import run_record
 
+from evo.comparison.results import Results, drawn_times
+from evo.comparison.summary import best_curve, solve_curve
+from evo.progress import answer as answers
+from evo.progress.answer import Statement, best_known_of, describe_best_known, statement_of
 from evo.progress.model import Progress
+from evo.progress.snapshot import ArmSnapshot, Snapshot
+from evo.progress.training import TrainingProgress
+from evo.training.directory import TrainingDirectory
 from evo.tui.detail import draw_detail
 from evo.tui.palette import DARK
 from islands.comparisons import PlannedRun, plan
 from islands.schema import Candidates, PromptGroups
 from islands.store import Store
+from islands.types import ProblemRecord
+from problems.contract import Problem, Score
+from problems.maze.optimum import best_route
+from problems.registry import resolve
 
 ITERATIONS = 12
 
@@ -221,3 +238,200 @@ def test_the_time_left_is_that_of_the_last_minutes_and_none_without_progress(db,
             (snapshot.planned - snapshot.groups) * 10 / (snapshot.groups - first.groups)
         )
         assert progress.snapshot(2000.0).remaining is None
+
+
+@pytest.mark.parametrize(
+    ("statuses", "ended"),
+    [
+        ({"done": 2}, True),
+        ({"running": 1, "done": 1}, False),
+        ({"failed": 1, "waiting": 1}, False),  # between two batches of seeds
+        ({"interrupted": 1, "waiting": 1}, True),
+        ({"failed": 1, "done": 1}, True),
+        ({}, False),
+    ],
+)
+def test_a_comparison_ends_with_its_last_batch(statuses, ended):
+    runs = tuple(run_record(status=status) for status, count in statuses.items() for _ in range(count))
+    assert Snapshot("both", (ArmSnapshot("a", runs),), (), None).ended is ended
+
+
+RECORD = ProblemRecord(
+    1, 1, 0, "half", "my/half.py", ("value",), None, "text", "active", "", None, None, None, None
+)  # fmt: skip
+
+
+class Half(Problem):
+    """The number is to be large; .49 is the best known one."""
+
+    name, objectives, best_known = "half", ("value",), 0.49
+
+    def statement(self):
+        return "A number."
+
+    def score(self, answer):
+        return Score((float(answer),), float(answer))
+
+
+@pytest.mark.parametrize(
+    "fitness, told",
+    [
+        (None, "best known 2"),
+        (1.0, "best known 2, 50% reached"),
+        (2.0 * (1 - 1e-12), "best known 2, reached"),
+        (1.9999999, "best known 2, 99.9999% reached"),
+        (2.1, "best known 2, and this is above it"),
+    ],
+)
+def test_what_is_reached_of_the_best_known(fitness, told):
+    assert describe_best_known(fitness, 2.0) == told
+
+
+def test_the_best_known_is_looked_up(monkeypatch):
+    monkeypatch.setattr(answers, "problem_of", lambda record: Half())
+    assert best_known_of(RECORD) == 0.49
+    assert best_known_of(replace(RECORD, address="maze:test/0")) is None, "no problem of ours has one"
+
+
+def record(address, fingerprint=None, objectives=("a",)):
+    return ProblemRecord(
+        1, 1, 0, address, address, objectives, 1.0, "route", "running", "", None, None, None, None, fingerprint
+    )
+
+
+def test_a_maze_has_a_picture_of_the_answer_and_a_program_none():
+    (problem,) = resolve("maze:hard/5")
+    given = record("maze:hard/5", problem.fingerprint(), problem.objectives)
+    rows = statement_of(given, "RRXX not a route").picture.splitlines()
+    assert statement_of(given).text == problem.statement()
+    assert len(rows) == problem.maze.size and {len(row) for row in rows} == {3 * problem.maze.size}
+    assert sum(row.count("[") for row in rows) == 1, "only the start is on the route of an unreadable answer"
+    route = statement_of(given, best_route(problem.maze)).picture
+    assert "[S]" in route and "[E]" in route and any(arrow in route for arrow in "→←↑↓")
+    (problem,) = resolve("programs:shipped/0")
+    stated = statement_of(record(problem.name, objectives=problem.objectives), "pass")
+    assert stated.text and not stated.picture
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        record("maze:hard/5", "another scorer's"),
+        record("maze:gone/5"),
+        record("programs:easy"),  # more than one
+        record("/tmp/scorer.py"),  # somebody's code, which watching must not run
+        record("examples/valley"),
+    ],
+)
+def test_nothing_is_said_of_what_was_not_searched(given):
+    assert statement_of(given, "x") == Statement()
+
+
+def test_the_detail_has_the_prompt_and_the_whole_text(small):
+    with Store.open(small, read_only=True) as store:
+        found = Progress.open(store, "run").best(0, "run")
+    assert found.stored.iteration is not None and found.answer.candidate.text in found.origin.chain
+    assert "eight digits" in found.origin.user and found.stated == Statement()
+    assert found.origin.place >= 0
+
+
+def searches(iterations, points=None, problems=4, seeds=2):
+    """Finished searches, half of which were solved on their way."""
+    rng = np.random.default_rng(0)
+    times = drawn_times(iterations, points or iterations)
+    solved_at = np.where(rng.random((problems, seeds)) < 0.5, rng.integers(1, iterations, (problems, seeds)), np.inf)
+    best = np.sort(rng.random((problems, seeds, iterations)), axis=2)[:, :, times - 1]
+    return Results(solved_at, np.full((problems, seeds), iterations), iterations, 2, best, False, times)
+
+
+def test_a_thinned_curve_goes_through_the_points_of_the_whole_one():
+    whole, thinned = searches(5_000), searches(5_000, 100)
+    at = np.searchsorted(whole.times, thinned.times)
+    assert len(thinned.times) == 100 and thinned.times[-1] == 5_000
+    for curve in (solve_curve, best_curve):
+        full, few = curve(whole), curve(thinned)
+        for name in ("at", "mean", "low", "high"):
+            np.testing.assert_allclose(getattr(few, name), getattr(full, name)[at], rtol=1e-12)
+    assert (thinned.horizon, thinned.best_horizon) == (whole.horizon, whole.best_horizon) == (5_000, 5_000)
+    np.testing.assert_array_equal(thinned.best_at(5_000), whole.best_at(5_000))
+    with pytest.raises(ValueError, match="not one of those"):
+        thinned.best_at(2)
+
+
+def test_horizons_of_thinned_searches_are_the_last_times_that_all_have_reached():
+    done = np.array([[120, 260], [260, 300]])
+    arm = Results(np.full((2, 2), np.inf), done, 1_000, times=np.array([100, 200, 1_000]), best=np.zeros((2, 2, 3)))
+    assert (arm.horizon, arm.best_horizon) == (100, 100)
+    curve = solve_curve(arm)
+    assert np.isfinite(curve.mean[:2]).all() and np.isnan(curve.mean[2])
+
+
+def test_a_training_is_shown_by_the_metrics_that_have_a_number(small):
+    with Store.open(small) as store:
+        run = store.run("run")
+        progress, stored = Progress(store, "run"), 0
+        for upto in (3, 8):
+            with store.begin() as tx:
+                for step in range(stored, upto):
+                    store.add_training_step(run.id, step, {"loss": step / 2 if step else None, "kl": None}, tx)
+            stored = upto
+            progress.refresh()
+            assert list(progress.training(0)) == ["loss"]
+            shown = progress.training(0)["loss"]
+            np.testing.assert_array_equal(shown.at, np.arange(upto))
+            np.testing.assert_array_equal(shown.mean, [np.nan, *np.arange(1, upto) / 2])
+
+
+GAIN = "held out: solve@30 0.20 -> 0.60, best@30 0.70 -> 0.90 on 20 problems of maze:hard"
+
+
+@pytest.fixture
+def folder(here):
+    """Of a training that has ended, whose last line is still being written."""
+    run = {"method": "vpo", "policy": "embedded:base", "problems": ["maze:train"], "evaluate": ["maze:hard"]}
+    about = {"command": "evo train <vpo>", "start": "embedded:base@1", "steps": 2, "held_out": 20, "config": run}
+    spent = {"answers": 9, "total_tokens": 99, "seconds": 60.0}
+    lines = [
+        {"kind": "evaluation", "step": 0, "solve@1": 0.0, "solve@30": 0.2, "best@30": 0.7},
+        *({"kind": "step", "step": step, "cut": 0.5, "kl": 0.1 * step} for step in (1, 2)),
+        {"kind": "evaluation", "step": 2, "solve@1": 0.1, "solve@30": 0.6, "best@30": 0.9},
+    ]
+    place = here / "runs" / "vpo"
+    place.mkdir(parents=True)
+    (place / "train.json").write_text(json.dumps(about))
+    (place / "metrics.jsonl").write_text("".join(json.dumps(spent | line) + "\n" for line in lines) + '{"kind": "st')
+    (place / "config.json").write_text("{}")
+    return "runs/vpo"
+
+
+def test_show_and_report_have_a_training(folder, capsys):
+    code, out, _ = evo(capsys, "show", folder)
+    assert code == 0 and GAIN in out and "done, step 2 of 2, 9 answers, 99 tokens, 1:00" in out
+    assert re.search(r"^kl +0.1 +0.2 +distance from", out, re.M)
+    assert json.loads(evo(capsys, "show", folder, "--json")[1])["gain"] == GAIN
+    assert evo(capsys, "report", folder, "-o", "page.html")[0] == 0
+    with open("page.html", encoding="utf-8") as page:
+        text = page.read()
+    assert GAIN.replace("->", "-&gt;") in text and "nats a token" in text and "evo train &lt;vpo&gt;" in text
+    assert f"{folder} is the folder of a training: evo show {folder}" in refused(capsys, "watch", folder)
+
+
+@pytest.mark.long
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1440, 390])
+def test_its_page_fits(folder, tab, here, capsys, width):
+    assert evo(capsys, "report", folder, "-o", "page.html")[0] == 0
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.goto((here / "page.html").as_uri())
+    tab.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert tab.locator("svg.plot").count() == 5 and tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.evaluate(TOO_SMALL) == tab.evaluate(SKIPPED) == tab.complaints == []
+
+
+def test_its_state_is_that_of_its_process(folder):
+    with TrainingDirectory(folder).lock():
+        assert TrainingProgress.open(folder).state == "running"
+        with pytest.raises(ValueError, match="another training runs there"), TrainingDirectory(folder).lock():
+            pass
+    os.utime(f"{folder}/config.json", (1, 1))  # of an earlier end: it was resumed and killed
+    assert TrainingProgress.open(folder).state == "stopped"

@@ -1,15 +1,27 @@
-"""The search loop against a problem and a policy made for it: order, determinism, faults, budgets, resume."""
+"""The search loop against a problem and a policy made for it: order, determinism, faults, budgets, resumes."""
+
+from __future__ import annotations
 
 import asyncio
+import json
 import math
+import random
+import sqlite3
 import time
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sqlalchemy import text
-from support.stored_rows import stored_answers, stored_groups
+from support.command_line import refused
+from support.stored_rows import assert_same_run, stored_answers, stored_groups
 
+import evo
+from evo.cli import invoke
 from evo.errors import BadInput, SearchFailed, UnusableScorer
+from evo.exit_status import exit_code_of
+from evo.progress.model import Progress
 from evo.runs.resume import plan_resume
 from evo.search.stop import StopReason
 from islands.errors import DatabaseUnavailable
@@ -17,15 +29,15 @@ from islands.store import Store
 from vpo.policies.contract import PolicyUnavailable
 
 
-def test_every_iteration_of_every_problem_is_committed_once(search_with, digits, digits_policy, db):
-    launched = search_with([digits("a"), digits("b"), digits("c")], digits_policy(), db, iterations=20, rollouts=2)
+def test_every_iteration_of_every_problem_is_committed_once_in_full_batches(search_with, digits, digits_policy, db):
+    policy = digits_policy(batch=4, jitter=0.003)
+    launched = search_with([digits("a"), digits("b"), digits("c")], policy, db, iterations=20, rollouts=2)
     rows = stored_answers(db, "run")
-    places = {(row[1], row[2]) for row in rows}
-    assert places == {(name, i) for name in "abc" for i in range(20)}
+    assert {(row[1], row[2]) for row in rows} == {(name, i) for name in "abc" for i in range(20)}
     assert [group.sequence for group in launched.groups] == list(range(60))
-    assert launched.status.groups == 60
+    assert {len(call) for call in policy.calls} == {4} and len(policy.calls) == 15
+    assert launched.status.groups == 60 and launched.reason == ""
     assert launched.status.answers == len([row for row in rows if row[7] is not None])
-    assert launched.reason == ""
 
 
 @pytest.mark.parametrize("batch", [4, 0])
@@ -48,20 +60,10 @@ def test_a_problem_runs_alike_whatever_is_searched_beside_it(search_with, digits
     assert [row[1:] for row in one] == [row[1:] for row in both if row[1] == "a"]
 
 
-def test_batches_are_full_until_the_end(search_with, digits, digits_policy, db):
-    policy = digits_policy(batch=4, jitter=0.003)
-    search_with([digits("a"), digits("b"), digits("c"), digits("d")], policy, db, iterations=9)
-    assert {len(call) for call in policy.calls[:-1]} == {4}
-    assert sum(map(len, policy.calls)) == 36
-
-
 def test_an_answer_seen_before_is_not_scored_again(search_with, digits, digits_policy, db):
-    problem = digits("a")
-    policy = digits_policy(batch=4)
+    problem, policy = digits("a"), digits_policy(batch=4)
     real = policy._rollout
-    policy._rollout = lambda prompt, i, answers, seed: real(
-        type(prompt)("same", "", prompt.stream % 7), i, answers, seed
-    )
+    policy._rollout = lambda prompt, *asked: real(type(prompt)("same", "", prompt.stream % 7), *asked)
     launched = search_with([problem], policy, db, iterations=40)
     assert len(problem.scored) == len(set(problem.scored)), "scored twice"
     assert launched.status.repeats > 50
@@ -339,3 +341,132 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
     clock.ahead += 100
     with Store.open(db, read_only=True) as store:
         assert 5 <= Progress.open(store, "run").snapshot().elapsed(clock.time()) < 65
+
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def jumping(monkeypatch):
+    """time.time is off by up to a day, otherwise at every call."""
+    usual, chance = time.time, random.Random(2)
+
+    def jump():
+        monkeypatch.setattr(time, "time", lambda: usual() + chance.choice([-DAY, 0.0, DAY]))
+
+    return jump
+
+
+def test_a_search_is_the_same_and_is_resumed_and_watched(jumping, search_with, digits, digits_policy, tmp_path):
+    calm, db = f"sqlite:///{tmp_path / 'calm.db'}", f"sqlite:///{tmp_path / 'evo.db'}"
+    search_with([digits()], digits_policy(), calm, iterations=20, max_seconds=600)
+    jumping()
+    search_with([digits()], digits_policy(), db, iterations=20, max_seconds=600, stop_after=8)
+    with Store.open(db, read_only=True) as store:
+        assert Progress.open(store, "run").snapshot().groups < 20
+    search_with([digits()], digits_policy(), db, resume=True)
+    assert_same_run(stored_answers(db), stored_answers(calm))
+    with Store.open(db, read_only=True) as store:
+        snapshot = Progress.open(store, "run").snapshot()
+        assert snapshot.groups == 20 and snapshot.elapsed(time.time()) >= 0
+        assert 0 <= store.run("run").summary["seconds"] < 600
+
+
+GONE = "no longer be written: sqlite.* was moved, replaced or deleted"
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted"])
+def test_a_comparison_begins_no_further_run(digits, db, how):
+    file = Path(db.removeprefix("sqlite:///"))
+
+    class Spoiling(digits):
+        def score(self, answer):
+            if len(self.scored) == 12:
+                file.unlink() if how == "deleted" else file.rename(f"{file}.moved")
+            return super().score(answer)
+
+    problem, arms = Spoiling(), {"vary": "scripted:mutate", "mutate": "scripted:mutate"}
+    settings = {"iterations": 200, "seeds": 3, "baselines": [], "progress": False}
+    with pytest.raises(SearchFailed, match=GONE) as caught:
+        evo.compare(problem, arms=arms, db=db, **settings)
+    assert exit_code_of(caught.value) == 1 and "\n" not in str(caught.value)
+    assert len(problem.scored) < 200  # of 1,200: those in flight of the two runs of the first seed
+    assert not file.exists()
+
+
+def test_a_search_that_waits_for_a_slow_reply_notices_it(search_with, digits, digits_policy, db, monkeypatch):
+    class Silent(digits_policy):
+        async def sample(self, prompts, **settings):
+            Path(db.removeprefix("sqlite:///")).unlink()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("evo.search.loop._WAITING_SECONDS", 1e9)  # nothing is written meanwhile
+    with pytest.raises(SearchFailed, match=GONE):
+        search_with([digits("a")], Silent(batch=1), db, iterations=20)
+
+
+SCORER = """
+isolated = False
+seed_answer = ["aa", "bbb"]
+def score(answer):
+    return float(min(len(answer), 3))
+"""
+SEARCH = ["run", "scorer.py", "--policy", "scripted:mutate", "--answers", "1", "--seed", "2", "--plain"]
+RUN = [*SEARCH, "--iterations", "60"]
+
+
+@pytest.fixture
+def lengths(here: Path) -> None:
+    (here / "scorer.py").write_text(SCORER)
+
+
+def groups(name: str) -> int:
+    return len(stored_groups("sqlite:///evo.db", name))
+
+
+def test_patience_stops_a_problem_that_no_longer_improves(lengths, capsys) -> None:
+    assert invoke([*RUN, "--patience", "8", "--parallel", "4", "--name", "short", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["problems"][0]["stopped"] == "plateau: no better answer in 8 iterations"
+    assert 8 <= groups("short") <= 8 + 4, "those in flight are finished"
+    before = stored_answers("sqlite:///evo.db", "short")
+    assert invoke(["resume", "short", "--plain"]) == 0
+    assert_same_run(stored_answers("sqlite:///evo.db", "short"), before)
+    assert invoke(["resume", "short", "--patience", "20", "--plain"]) == 0 and 20 <= groups("short") <= 24
+
+
+def test_a_search_starts_from_all_seeds_and_files(lengths, capsys) -> None:
+    Path("more.txt").write_text("dddd")
+    assert invoke([*SEARCH, "--iterations", "3", "--start", "more.txt", "--name", "many"]) == 0
+    query = "SELECT text FROM candidates WHERE sequence = -1 ORDER BY id"
+    with closing(sqlite3.connect("evo.db")) as connection:
+        answers = [text for (text,) in connection.execute(query)]
+    assert answers == ["aa", "bbb", "dddd"]
+    assert invoke([*RUN, "--start", "missing.txt", "--name", "none"]) == 2
+    assert "missing.txt" in capsys.readouterr().err
+
+
+GROW = """
+import json, pathlib, sys
+request = json.load(sys.stdin)
+assert "FEEDBACK.md" not in request["files"]
+answer = pathlib.Path("answer.txt")
+answer.write_text(answer.read_text() + "a")
+"""
+
+
+def test_a_script_mutates_one_answer_a_reply_and_the_run_resumes(here: Path, capsys) -> None:
+    def summary(*arguments: str) -> dict:
+        assert invoke([*arguments, "--plain", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    counting = "isolated = False\nseed_answer = 'b'\ntarget = 5\ndef score(answer):\n    return answer.count('a')\n"
+    (here / "scorer.py").write_text(counting)
+    (here / "grow.py").write_text(GROW)
+    run = ("run", "scorer.py", "--policy", "command:python grow.py", "--name", "grown", "--parallel", "1")
+    assert "--answers 1" in refused(capsys, *run, "--answers", "3")
+    first = summary(*run, "--iterations", "4")
+    assert first["answers"] == 4 and first["problems"][0]["best"] >= 1
+    more = summary("resume", "grown", "--iterations", "9")
+    assert more["answers"] == 9 and more["problems"][0]["best"] > first["problems"][0]["best"]
+    assert invoke(["best", "grown"]) == 0 and "aa" in capsys.readouterr().out

@@ -7,10 +7,8 @@ from support.rows import yaml_rows
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.core import Operators
 from evo.search.problem_run import WindowSize, window_of
 from evo.search.resources import (
-    Operator,
     planned_iterations,
     population_config,
     resolve_iterations,
@@ -98,18 +96,6 @@ def test_the_models_of_a_directory_search_it_unless_a_policy_is_named():
         assert resolve_policy(RunConfig(), [problem, Directory()]).policy == "scripted:mutate"
     with pytest.raises(BadInput, match="different models"):
         resolve_policy(RunConfig(), [directory, other])
-
-
-def test_weights_are_shares_of_the_iterations():
-    def operators(*weights):
-        return Operators([Operator("p", None, 1, 1, RunConfig().prompt, weight) for weight in weights])
-
-    mixed = operators(0.8, 0.2)
-    drawn = [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
-    assert drawn.count(0) / len(drawn) == pytest.approx(0.8, abs=0.03)
-    assert drawn == [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
-    assert operators(None, 3.0).chances.tolist() == [0.25, 0.75]
-    assert operators(None, None).chances is None
 
 
 @pytest.mark.parametrize("target", [None, 0.0])
