@@ -185,7 +185,7 @@ def check(case, seeds, failed, address, run):
     difference = next(row for row in page.arms[1].rows if row[1].text.startswith("mean best"))
     assert difference[2].text in text and difference[2].value == pytest.approx(gap)
     (best, *_) = page.details[0].answers
-    assert best.stored.value.number == near(1) and page.details[0].chart.lines[0].y[-1] == near(1)
+    assert best.stored.value.number == near(1) and page.details[0].chart.lines[0]["y"][-1] == near(1)
 
     # lists of runs
     listed = run("runs", "--db", address)
