@@ -99,8 +99,7 @@ def load() -> tuple[Any, dict[str, list[Any]]]:
     sys.path.insert(0, str(HOSTILE))
     try:
         table = importlib.import_module("table")
-        generated = [importlib.import_module(name).generate() for name in ("of_the_kernel", "of_resources")]
-        return table, {**table.read_programs(), "families": sum(generated, [])}
+        return table, {**table.read_programs(), "families": importlib.import_module("families").generate()}
     finally:
         sys.path.remove(str(HOSTILE))
 

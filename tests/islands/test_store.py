@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -177,11 +176,8 @@ def test_threads_take_turns(store):
                 tx.connection.execute(insert(Runs), new_run(f"{number} {i}", "done", {}, "", 1, "", None, None))
                 inside.remove(number)
 
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, range(4)))
     assert len(store.runs()) == 41 and not any(overlaps)
 
 
@@ -313,20 +309,8 @@ def test_a_run_can_be_taken_from_a_writer_that_is_known_to_be_lost(store, addres
 
 @BOTH
 def test_several_may_open_a_new_database_at_once(address):
-    failures = []
-
-    def start():
-        try:
-            Store.open(address).close()
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=start) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: Store.open(address).close(), range(4)))
     with Store.open(address, read_only=True) as store:
         assert store.runs() == []
 

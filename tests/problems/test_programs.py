@@ -576,29 +576,8 @@ def test_rows_of_evalplus_are_converted(converted):
     assert problem.score("def root(x):\n    return 1.00000001 if x == 1 else 5.0\n").rewards == (1, 0, 0)
     assert problem.score("def root(x):\n    return 1 if x == 1 else inf if x > 4 else 2\n").rewards == (1, 1, 1)
     assert problem.score("def root(x):\n    return 1e308\n").rewards == (0, 0, 0)  # infinity equals infinity only
-
-
-@pytest.mark.parametrize(
-    ("body", "atol", "answer", "passes"),
-    [
-        ("return x / 3", 0, "return x / 3 + 1e-7", True),
-        ("return x / 3", 0, "return x / 3 + 1e-5", False),
-        ("return x / 3", 0.1, "return x / 3 + 1e-2", True),
-        ("return x / 3", 0, "import numpy\n    return numpy.float64(x / 3)", True),
-        ("return inf", 0, "return inf", True),
-        ("return inf", 0, "return 9.0", False),
-    ],
-)
-def test_converted_floats_are_compared_with_a_tolerance(converted, body, atol, answer, passes):
-    row = {
-        "task_id": "HumanEval/901",
-        "prompt": f"from math import inf\n{PROMPT}",
-        "entry_point": "root",
-        "atol": atol,
-        "plus_input": [],
-    }
-    problem = converted(row | {"canonical_solution": f"    {body}\n", "base_input": [[1.0]]})
-    assert problem.score(f"def root(x):\n    {answer}\n").fitness == passes
+    assert problem.score("def root(x):\n    return x ** 0.5 + 1e-5\n").rewards == (0, 0, 1)
+    assert converted(row | {"atol": 0.1}).score("def root(x):\n    return x ** 0.5 + 1e-2\n").fitness == 1
 
 
 def test_rows_of_leetcode_dataset_are_converted(converted):

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "hostile"))
 TABLE = importlib.import_module("table")
 PROGRAMS = sum(TABLE.read_programs().values(), [])
-GENERATED = [one for name in ("of_the_kernel", "of_resources") for one in importlib.import_module(name).generate()]
+GENERATED = importlib.import_module("families").generate()
 SAMPLE = GENERATED[::11]
 """`python -m bench.hostile` runs them all."""
 sys.path.remove(str(HERE / "hostile"))
