@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import fcntl
 import gc
 import json
@@ -30,7 +29,6 @@ from .verbs import ProgramVerbs, ScorerVerbs
 from .wire import EXIT, KILL, RUN_FOLDER
 
 _SECONDS = 18.0
-_POOL, _POOL_HEADER, _MOST_GAPS = 1 << 14, 48, 4096
 
 
 def main(descriptors: list[int]) -> NoReturn:
@@ -78,12 +76,10 @@ class ForkServer:
         self._confinement = Confinement(config, self.mounts)
         atexit._clear()
         gc.collect()
-        fill_gaps()
         gc.freeze()
 
     def run(self, sequence: int) -> tuple[int, float]:
-        """(wait status, CPU seconds) of one run, when no process of it is left. scratch: bytes of files that it may
-        write"""
+        """(wait status, CPU seconds) of one run, when nothing of it is left."""
         self._confinement.prepare()
         if self._handle >= 0:
             namespaces(CLONE_NEWPID)  # which begins with our next child
@@ -123,28 +119,6 @@ class ForkServer:
         gc.enable()
         self._verbs.run(task, feed)
         os._exit(0)
-
-
-def fill_gaps() -> None:
-    """Use up the free memory inside the pages in use, for good. What a fork allocates then lies together on few new
-    pages, and not on many old ones, each of which would be copied for it: a seventh of all that are."""
-    allocate, malloc = ctypes.pythonapi.PyObject_Malloc, ctypes.pythonapi.malloc
-    allocate.argtypes = malloc.argtypes = (ctypes.c_size_t,)
-    allocate.restype = malloc.restype = ctypes.c_size_t
-    for size in range(16, 513, 16):  # the classes of Python's allocator
-        last = row = 0
-        for _ in range(_MOST_GAPS):
-            block = allocate(size)
-            # until several follow each other from the begin of a pool: one that is new
-            row = row + 1 if row and block == last + size else int(block % _POOL == _POOL_HEADER)
-            last = block
-            if row == 3:
-                break
-    end = malloc(100_000)
-    for size in range(1032, 0, -16):
-        for _ in range(_MOST_GAPS):
-            if malloc(size) > end:
-                break
 
 
 def end_children() -> None:
