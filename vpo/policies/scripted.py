@@ -40,7 +40,6 @@ from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, rollout_bits
 from vpo.policies.mutation import edit_block, mutate_answer
 from vpo.policies.prompt_formats import CHAT, TUNED
-from vpo.policies.reroute import classic
 
 GENERATOR_ENTRY_POINTS = "evo.generators"
 _LOG_UNIFORM = -math.log(256.0)
@@ -223,7 +222,7 @@ def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
 
 
 GENERATORS: dict[str, Generator | TokenGenerator] = {
-    **{"mutate": mutate, "classic": classic, "random-route": random_route, "echo": echo},
+    **{"mutate": mutate, "random-route": random_route, "echo": echo},
     "tuned": TokenGenerator(TUNED, lambda prompt, answers, rollout: prompt.user.splitlines()[rollout]),
 }
 
