@@ -17,12 +17,13 @@ def identity(answer: str, answer_format: str) -> bytes:
 
     Python without a tree (problems.python_syntax) falls back to its text. Docstrings count: they are part of the tree.
     """
-    form = "text:" + " ".join(answer.split())
+    form = ""
     if answer_format == "route":
         form = "route:" + re.sub(r"[\s,]+", "", answer).upper()
     elif answer_format == "python" and (tree := shared_tree(answer)) is not None:
         with contextlib.suppress(RecursionError):
             form = "tree:" + tree_text(tree)
+    form = form or "text:" + " ".join(answer.split())
     return hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -173,7 +173,7 @@ def measure_of(objectives: Sequence[Objective]) -> Measure:
 
 def is_lower(objectives: Sequence[Objective]) -> bool:
     """Whether the fitness is the reward of one objective that is better when lower."""
-    return any(one.whole and one.lower for one in objectives)
+    return fitness_objective(objectives).lower
 
 
 def describe_directions(objectives: Sequence[Objective]) -> str:

@@ -108,21 +108,14 @@ _MEAN_BEST = "mean best"
 """In the glossary, the column of mean best values, whose title names what is measured."""
 
 
-def make_table(
-    name: str, caption: str, rows: Sequence[TableRow], columns: Mapping[str, TableColumn] | None = None
-) -> Table | None:
-    """A table of rows that all have the same keys, without the columns that hold no value; None without a row.
-
-    columns: by these keys; by default a key is the title of its column, which the glossary explains"""
+def make_table(name: str, caption: str, rows: Sequence[TableRow]) -> Table | None:
+    """A table of rows that all have the same titles, without the columns that hold no value; None without a row."""
     if not rows:
         return None
-    kept = [key for key in rows[0] if any(row[key].text != NONE for row in rows)]
-    made = []
-    for key in kept:
-        hint = HINTS.get(key, HINTS[_MEAN_BEST] if rows[0][key].measure else "")
-        column = TableColumn(key, hint) if columns is None else columns[key]
-        made.append(replace(column, number=column.number or any(row[key].number for row in rows)))
-    return Table(name, caption, tuple(made), tuple(tuple(row[key] for key in kept) for row in rows))
+    kept = [title for title in rows[0] if any(row[title].text != NONE for row in rows)]
+    hints = {title: HINTS.get(title, HINTS[_MEAN_BEST] if rows[0][title].measure else "") for title in kept}
+    columns = [TableColumn(title, hints[title], any(row[title].number for row in rows)) for title in kept]
+    return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
 
 
 def word_cell(text: str, mark: str = "") -> TableCell:

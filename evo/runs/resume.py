@@ -116,7 +116,7 @@ async def resume_run(
         records = store.problems(run.id)
         if records:
             check_unchanged(run, opened.problems, records)
-        await check_scorers(opened, changes.accept_change)
+        await check_scorers(opened, records, changes.accept_change)
         if records:
             await restore_problems(opened, db)
         else:  # planned, or killed between its creation and its seeds
@@ -224,12 +224,11 @@ def with_other_options(config: RunConfig, before: RunConfig, sequence: int) -> R
     return config.model_copy(update={"policy_changes": [*before.policy_changes, change]})
 
 
-async def check_scorers(opened: OpenRun, accept: bool) -> None:
-    """Compare each problem's scorer with the fingerprint that the run stored, and store the new one; of a run that has
-    not begun with those that another run of its comparison began with. Raises BadInput, before anything is written, if
-    a scorer has changed and that is not accepted."""
+async def check_scorers(opened: OpenRun, own: Sequence[ProblemRecord], accept: bool) -> None:
+    """Compare each problem's scorer with the fingerprint in `own`, the run's records, and store the new one; of a run
+    that has not begun with those that another run of its comparison began with. Raises BadInput, before anything is
+    written, if a scorer has changed and that is not accepted."""
     store, run = opened.store, opened.run
-    own = store.problems(run.id)
     name, records = run.name, own
     if not own and run.comparison is not None:
         begun = ((other.name, found) for other in store.runs(run.comparison) if (found := store.problems(other.id)))

@@ -355,7 +355,7 @@ class ScreenApp(App[int]):
         if self._tabled is not snapshot:
             self._tabled, self._problems = snapshot, problems_table(snapshot)
         rows = draw.chosen_problems(snapshot, self._choice)
-        cells = [draw.problem_row(self._problems, snapshot, row, width, palette) for row in rows]
+        cells = draw.problem_rows(self._problems, snapshot, rows, width, palette)
         titles = draw.problem_titles(self._problems, snapshot, palette) if rows else [Text("problem")]
         named = [title.plain for title in titles]
         if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:

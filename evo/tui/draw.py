@@ -4,6 +4,7 @@ better."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -206,11 +207,13 @@ def problem_titles(table: Table, snapshot: Snapshot, palette: Palette) -> list[T
     return titles
 
 
-def problem_row(table: Table, snapshot: Snapshot, row: int, width: int, palette: Palette) -> list[Text]:
-    """The cells of a problem. width: of the screen"""
-    prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
-    name, *cells = table.rows[row]
-    return [Text(shorten(name.text[prefix:], 30 if width >= 110 else 16)), *map(palette.paint, cells)]
+def problem_rows(
+    table: Table, snapshot: Snapshot, chosen: Sequence[int], width: int, palette: Palette
+) -> list[list[Text]]:
+    """The cells of the chosen problems. width: of the screen"""
+    prefix, most = len(common_prefix([problem.name for problem in snapshot.problems])), 30 if width >= 110 else 16
+    rows = (table.rows[row] for row in chosen)
+    return [[Text(shorten(name.text[prefix:], most)), *map(palette.paint, cells)] for name, *cells in rows]
 
 
 def describe_wins(snapshot: Snapshot, palette: Palette) -> Text:
@@ -254,8 +257,8 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
         drawn = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for title in problem_titles(table, snapshot, palette):
             drawn.add_column(title, no_wrap=True)
-        for row in range(len(table.rows)):
-            drawn.add_row(*problem_row(table, snapshot, row, width, palette))
+        for texts in problem_rows(table, snapshot, range(len(table.rows)), width, palette):
+            drawn.add_row(*texts)
         parts += [Text("problems", STRONG), drawn]
         parts.append(Text(legend(snapshot), palette.muted, overflow="ellipsis", no_wrap=True))
     parts += [draw_best(snapshot, palette)] * (snapshot.detail is not None)

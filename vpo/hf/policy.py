@@ -30,6 +30,7 @@ from vpo.policies.contract import CallWatch, Policy, PolicyTraits, PolicyUnavail
 from vpo.policies.encoding import (
     context_of,
     decode_rollout,
+    default_limit,
     end_tokens,
     grammar_of,
     named_prompt_format,
@@ -38,7 +39,7 @@ from vpo.policies.encoding import (
     remaining_tokens,
     tokenize_prompt,
 )
-from vpo.policies.prompt_formats import CHAT, default_max_tokens
+from vpo.policies.prompt_formats import CHAT
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -181,7 +182,7 @@ class TransformersPolicy(Policy):
         go_on: Callable[[int], bool],
         back: Callable[[int, list[Rollout]], None],
     ) -> list[list[Rollout]]:
-        limit = self.max_tokens or default_max_tokens("python", answers, self.prompt_format)
+        limit = self.max_tokens or default_limit(answers, self.prompt_format)
         requests: list[SampleRequest] = []
         for prompt in prompts:
             ids = self.encode(prompt)

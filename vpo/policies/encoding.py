@@ -16,7 +16,7 @@ from problems.contract import BadAddress
 from problems.types import Prompt
 from vpo.languages.contract import DIALECT_KEY, open_dialect
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
-from vpo.policies.prompt_formats import CHAT, is_known, is_token_format
+from vpo.policies.prompt_formats import CHAT, default_max_tokens, is_known, is_token_format
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
@@ -97,6 +97,11 @@ def remaining_tokens(prompt: int, limit: int, context: int) -> int:
             "answer: show fewer or shorter inspirations, or use a model with a longer context"
         )
     return min(limit, left)
+
+
+def default_limit(answers: int, prompt_format: str) -> int:
+    """The limit of a rollout of this number of answers, unless the user sets one."""
+    return default_max_tokens("python", answers, prompt_format)
 
 
 def end_tokens(generation_config: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

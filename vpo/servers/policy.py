@@ -20,7 +20,7 @@ import numpy as np
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.policies.address import PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, gather_or_cancel, rollout_bits
-from vpo.policies.prompt_formats import default_max_tokens
+from vpo.policies.encoding import default_limit
 from vpo.servers.address import Endpoint, endpoint
 from vpo.servers.client import Capabilities, GroupRequest, Server, ServerUnavailable, TokenText, probe_server
 from vpo.servers.replies import NO_IDS, NO_LOGPROBS, Reply, ReplyChoice, TokenCount
@@ -77,7 +77,7 @@ class ServedPolicy(Policy):
             raise PolicyUnavailable(f"{self.version} is closed")
         if self._text is None and not self._limited and self.server.reasons:
             self.max_tokens = max(self.max_tokens or 0, self._room(True))
-        limit = self.max_tokens or default_max_tokens("python", answers, self.prompt_format)
+        limit = self.max_tokens or default_limit(answers, self.prompt_format)
         return await gather_or_cancel([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
 
     async def close(self) -> None:

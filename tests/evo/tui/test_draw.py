@@ -14,7 +14,7 @@ from evo.progress.answer import diff_answers, unit_of
 from evo.progress.rows import against_cell, outcome_cell, problems_table
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
-from evo.tui.draw import NAME, WON, TableChoice, chosen_problems, natural, problem_row, problem_titles
+from evo.tui.draw import NAME, WON, TableChoice, chosen_problems, natural, problem_rows, problem_titles
 from evo.tui.palette import DARK
 from islands.lock import LOST
 from problems.objectives import Objective
@@ -152,7 +152,7 @@ def test_rows_have_a_cell_for_each_column(width):
     for snapshot in (samples.finished(), samples.alone(), samples.alone(targets=False)):
         table = problems_table(snapshot)
         titles = problem_titles(table, snapshot, DARK)
-        assert {len(problem_row(table, snapshot, row, width, DARK)) for row in range(12)} == {len(titles)}
+        assert set(map(len, problem_rows(table, snapshot, range(12), width, DARK))) == {len(titles)}
 
 
 def test_the_head_of_a_search_that_stops_says_how_many_iterations_it_waits_for():
