@@ -55,7 +55,7 @@ config_option = click.option(
 ray_option = click.option(
     "--ray",
     metavar="ADDRESS",
-    help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?scorers= describe its tasks.",
+    help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?resources= describe its tasks.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import re
 import socket
 import sys
 
 import pytest
 
+from evo.cli.options import ray_option
 from evo.cluster import open_runner
-from evo.config.compare import parse_cluster
+from evo.config.compare import ClusterOptions, parse_cluster
 from evo.errors import BadInput
 
 
@@ -20,6 +22,14 @@ def test_an_address_and_its_options():
     assert (options.cpus, options.gpus) == (2, 0.5)
     assert options.resources == {"fpga": 1.0, "disk": 2.5}
     assert parse_cluster("local").options.cpus == 1
+
+
+def test_the_help_names_the_options_that_there_are():
+    def command() -> None: ...
+
+    ray_option(command)
+    (option,) = command.__click_params__
+    assert set(re.findall(r"[?](\w+)=", option.help)) == set(ClusterOptions.model_fields)
 
 
 @pytest.mark.parametrize(
