@@ -56,7 +56,6 @@ def _to_dict(line: RunOverview, among: Sequence[RunOverview]) -> dict[str, Any]:
     told = {key: value for key, value in vars(line.run).items() if key not in ("id", "config", "summary")}
     counts = {"problems": line.problems, "solved": row["solved"].value, "failed": line.failed, "groups": line.groups}
     told |= {"policy": line.run.config.get("policy"), **counts, "candidates": line.candidates}
-    told |= {"note": line.run.note, "tags": list(line.run.tags)}
     measure = row["best"].measure or FITNESS
     told |= {"mean_best": row["best"].value, "measure": measure.name}
     return {**told, "direction": "min" if measure.lower else "max"}

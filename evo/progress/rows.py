@@ -589,8 +589,6 @@ def run_row(name: str, lines: Sequence[RunOverview], among: Sequence[RunOverview
         "cost": number_cell(sum(search.cost for line in lines for search in line.searches) or None, ",.4g"),
         "started": TableCell(format_time(created), created, sort=created),
         "policy": word_cell(policies[:200], "wide"),
-        "tags": word_cell(" ".join(f"#{tag}" for tag in runs[0].tags) or NONE, "wide"),
-        "note": word_cell(runs[0].note[:200] or NONE, "wide"),
     }
 
 

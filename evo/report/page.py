@@ -90,8 +90,6 @@ def build_page(progress: Progress, *, held_out: bool = False, base: str = "") ->
         ]
     reweighed = progress.store.reweighed
     return SimpleNamespace(
-        note=runs[0].note,
-        tags=runs[0].tags,
         title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
         base=base,
         snapshot=snapshot,
@@ -208,11 +206,10 @@ def render(template: str, **values: Any) -> str:
 @cache
 def content_policy(served: str = "") -> str:
     """Of a page that asks for nothing, and runs its own script alone. served: the further script of a page that has a
-    server, which that script and forms may ask"""
+    server, which that script may ask"""
     allowed = " ".join(f"'{_digest(script)}'" for script in (_script(), served) if script)
     own = f"style-src '{_digest(_style())}'; script-src {allowed}" + "; connect-src 'self'" * bool(served)
-    to = "'self'" if served else "'none'"
-    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action {to}"
+    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
 
 
 @cache

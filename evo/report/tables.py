@@ -113,7 +113,7 @@ def set_table(found: AnswerSet) -> Table | None:
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
     """The settings in which arms differ (None for a single arm), and those that they share."""
     arms = [flattened(arm.runs[0].config) for arm in comparison.arms]
-    keys = [key for key in dict.fromkeys(key for arm in arms for key in arm) if key not in ("seed", "note", "tags")]
+    keys = [key for key in dict.fromkeys(key for arm in arms for key in arm) if key != "seed"]
     differing = [key for key in keys if len({json.dumps(arm.get(key), sort_keys=True) for arm in arms}) > 1]
 
     def table(name: str, caption: str, titles: Sequence[str], kept: Sequence[str]) -> Table:
