@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import nlargest
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from evo.progress.snapshot import (
     FailedProblem,
     ImprovementLine,
     Snapshot,
-    Weighted,
 )
 from evo.search.resources import planned_iterations
 from evo.stats.differences import Verdict
@@ -53,7 +52,7 @@ from islands.browse import candidate, first_prompt
 from islands.comparisons import runs_named
 from islands.groups import children
 from islands.lock import LOST
-from islands.reweigh import fitness_under, reweigh
+from islands.reweigh import reweigh
 from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
@@ -70,9 +69,8 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, training_steps
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
-from problems.contract import BadAddress
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
-from problems.weights import SPREAD, order_weights
+from problems.weights import SPREAD
 from vpo.metrics import diversity
 from vpo.scalarize import Floats
 
@@ -82,13 +80,10 @@ TIMES_KEPT = 1_000
 FEW_PROBLEMS = 12
 """A viewer of so few has room for the best answer to one of them."""
 _PACE_SECONDS = 120.0
-_ANCESTORS, _ANSWERS_KEPT = 12, 4
+_ANCESTORS = 12
 """Of a selected answer; a long search has lineages of thousands."""
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 """The metrics of a training during a search that are shown, in their order."""
-
-_Made = TypeVar("_Made")
-
 
 JudgedWeights = Mapping[str, float] | str | None
 """By objective; None, or problems.weights.SPREAD, for the runs as they were searched."""
@@ -229,7 +224,6 @@ class Progress:
         self.store, self.name, self.against = store, name, against
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
         self._selected: tuple[int, str | None] = (0, None)
-        self._weights: Mapping[str, float] = {}
         self._begin()
 
     @classmethod
@@ -254,7 +248,7 @@ class Progress:
         self.rescored = False
         self._searches: list[_Searches] = []
         self._version = 0
-        self._answers: dict[object, Any] = {}  # that a viewer has chosen, the last ones
+        self._answer: tuple[object, Detail] | None = None  # that was selected last, with the state that it is of
         self._forget()
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
@@ -627,10 +621,7 @@ class Progress:
         if search is None:
             first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
             return Detail(arm, problem, run.seed, origin=first, stated=statement_of(record))
-        return self._detail(arm, problem, run, record, search.rises[-1].candidate)
-
-    def _detail(self, arm: str, problem: int, run: RunRecord, record: ProblemRecord, id: int) -> Detail:
-        """A candidate of a run in full. record: of the problem in this run"""
+        id = search.rises[-1].candidate
         answer = read_answers(self.store, {id: record}, lineage=_ANCESTORS)[id]
         stated = statement_of(record, answer.candidate.text)
         first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
@@ -645,10 +636,10 @@ class Progress:
 
     # The snapshot of a viewer
 
-    def select(self, problem: int, arm: str | None = None, weights: Mapping[str, float] | None = None) -> None:
+    def select(self, problem: int, arm: str | None = None) -> None:
         """Set the viewer's choice, by the problem's place among those that count: if an arm is chosen, a snapshot has
-        its best answer in full. weights: by objective, under which it has the best answer too"""
-        self._selected, self._weights = (problem, arm), weights or {}
+        its best answer in full."""
+        self._selected = (problem, arm)
 
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
         """The values of a screen, of what was read. statistics: with curves, summary and verdict, which load their
@@ -669,48 +660,14 @@ class Progress:
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
     def snapshot_with_best(self) -> Snapshot:
-        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one. With
-        weights also the best answer under them."""
+        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one."""
         snapshot = self.snapshot()
         problem = min(self._selected[0], len(snapshot.problems) - 1)
         if 0 < len(snapshot.problems) <= FEW_PROBLEMS and snapshot.detail is None:
             found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
             ahead = max(found, key=found.__getitem__, default=0)
             snapshot = replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
-        if self._weights and snapshot.detail is not None:
-            snapshot = replace(snapshot, weighted=self._weigh(problem, self._selected[1]))
         return snapshot
-
-    def _weigh(self, problem: int, name: str | None) -> Weighted:
-        """The arm's best answer under the weights, or that of any arm: as in islands.reweigh, of equals the first."""
-        record, names = self.comparison.problems[problem], [arm.name for arm in self.comparison.arms]
-        try:
-            weights = order_weights(record.objectives, self._weights, record.name)
-        except BadAddress as error:
-            return Weighted(self._weights, fault=str(error))
-
-        def rank(one: FrontAnswer) -> tuple[float, int]:
-            return fitness_under(weights, one.stored.rewards, one.stored.fitness), -one.run.id
-
-        def choose() -> FrontAnswer | None:
-            valid = [one for one in self.read_valid(problem) if name in (None, names[one.arm])]
-            return max(valid, key=rank, default=None)
-
-        best = self._keep((self._version, problem, name, *weights), choose)
-        if best is None:
-            return Weighted(self._weights, fault="no valid answer yet")
-        of_run = self.store.problems(best.run.id)[self._rows[problem]]
-        read = partial(self._detail, names[best.arm], problem, best.run, of_run, best.stored.id)
-        return Weighted(self._weights, self._keep(best.stored.id, read))
-
-    def _keep(self, key: object, read: Callable[[], _Made]) -> _Made:
-        """What was read for this key, again only if it has changed since."""
-        if key not in self._answers:
-            while len(self._answers) >= _ANSWERS_KEPT:
-                del self._answers[next(iter(self._answers))]
-            self._answers[key] = read()
-        answer: _Made = self._answers[key]
-        return answer
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
@@ -747,7 +704,10 @@ class Progress:
         if at is None:
             return None
         rises = [self._searches[at].rises.get((self._rows[problem], run.column), ()) for run in self._of_arm(at)]
-        return self._keep((problem, name, *map(len, rises)), lambda: self.best(problem, name))
+        state = (problem, name, *map(len, rises))
+        if self._answer is None or self._answer[0] != state:
+            self._answer = state, self.best(problem, name)
+        return self._answer[1]
 
     def _improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest best answers, the last first."""

@@ -1,7 +1,7 @@
 """Styles of text: each arm's colour and mark, and the colours with a meaning. Nothing is shown by colour only.
 
-The arms' colours are those of evo.progress.arm_style, lighter on a dark background and darker on a light one, so that
-text has a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
+The arms' colours are those of evo.progress.arm_style, lighter on the screen's dark background, so that text has a
+contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
 """
 
 from __future__ import annotations
@@ -73,6 +73,6 @@ class Palette:
 
 
 DARK = Palette(("#4d94ff", "#ff7a33", "#1fbf8f", "#e08fc0", "#f0b429", "#7fd4ff", "#a8a8a8"), Style(color="#9aa3ad"))
-LIGHT = Palette(("#0050a0", "#9c4200", "#006548", "#943570", "#774d00", "#145f87", "#575757"), Style(color="#525966"))
+"""Of the screen, whose background is dark."""
 TERMINAL = Palette(COLOURS)
-"""For a terminal whose background is not known."""
+"""Of text on a terminal, whose background is not known."""
