@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -67,7 +67,7 @@ from islands.runs import (
     spending,
 )
 from islands.store import Store
-from islands.training import newest_training, training_steps
+from islands.training import TrainingStepRecord, training_steps
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
 from problems.weights import SPREAD
@@ -129,6 +129,7 @@ class _Run:
     failed: dict[int, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     spent: list[tuple[int, float]] = field(default_factory=list)  # of each group, if a budget is the axis
+    steps: list[TrainingStepRecord] = field(default_factory=list)  # of its training, once they were asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +224,6 @@ class Progress:
         different numbers of answers"""
         self.store, self.name, self.against = store, name, against
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
-        self._selected: tuple[int, str | None] = (0, None)
         self._begin()
 
     @classmethod
@@ -248,7 +248,7 @@ class Progress:
         self.rescored = False
         self._searches: list[_Searches] = []
         self._version = 0
-        self._answer: tuple[object, Detail] | None = None  # that was selected last, with the state that it is of
+        self._answer: tuple[object, Detail] | None = None  # that a viewer has chosen, with the state that it is of
         self._forget()
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
@@ -545,7 +545,7 @@ class Progress:
             spread = np.full((len(self._rows), len(arm.runs)), np.nan)
             for run in self._of_arm(number) if self._rows else ():
                 place = {run.ids[row]: at for at, row in enumerate(self._rows) if run.ids}
-                for problem, archive in self._archives(list(place)).items():
+                for problem, archive in groupby(elites(self.store, list(place)), key=lambda elite: elite.problem):
                     spread[place[problem], run.column] = archive_diversity(archive)
             known = spread[:, np.isfinite(spread).any(axis=0)] if np.isfinite(spread).any() else spread[:0]
             known = known[np.isfinite(known).all(axis=1)]
@@ -559,10 +559,11 @@ class Progress:
         return choose_sets(self.store, runs, spread=self.spread) if len(runs) == 1 else []
 
     def training(self, number: int) -> dict[str, Curve]:
-        """The metrics of IN_SEARCH over the steps of the arm's run that was trained last."""
-        with self.store.read() as connection:
-            trained = newest_training(connection, [run.record.id for run in self._of_arm(number)])
-        steps = training_steps(self.store, max(trained)) if trained else []
+        """The metrics of IN_SEARCH over the steps of the arm's run that was trained last. Reads the new steps alone."""
+        steps = list[TrainingStepRecord]()
+        for run in self._of_arm(number):
+            run.steps += training_steps(self.store, run.record.id, run.steps[-1].step if run.steps else -1)
+            steps = run.steps or steps
         curves = {name: step_curve([(step.step, step.stats.get(name)) for step in steps]) for name in IN_SEARCH}
         return {name: curve for name, curve in curves.items() if np.isfinite(curve.mean).any()}
 
@@ -609,10 +610,9 @@ class Progress:
                     found[search.row, search.arm] = search
         return found
 
-    def best(self, problem: int, arm: str) -> Detail:
-        """An arm's fittest answer to a problem, by its place among those that count."""
-        number = next(at for at, of in enumerate(self.comparison.arms) if of.name == arm)
-        search = self.fittest().get((problem, number))
+    def best(self, problem: int, number: int) -> Detail:
+        """An arm's fittest answer to a problem, each by its place, that of the problem among those that count."""
+        search, arm = self.fittest().get((problem, number)), self.comparison.arms[number].name
         run = self._of_arm(number)[0].record if search is None else search.run
         records = self.store.problems(run.id)
         if not records:
@@ -636,16 +636,10 @@ class Progress:
 
     # The snapshot of a viewer
 
-    def select(self, problem: int, arm: str | None = None) -> None:
-        """Set the viewer's choice, by the problem's place among those that count: if an arm is chosen, a snapshot has
-        its best answer in full."""
-        self._selected = (problem, arm)
-
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
         """The values of a screen, of what was read. statistics: with curves, summary and verdict, which load their
         libraries"""
-        comparison, results = self.comparison, self.results
-        (problem, arm), begun = self._selected, bool(results)
+        comparison, begun = self.comparison, bool(self.results)
         snapshot = Snapshot(
             self.name,
             tuple(self._arm(number, statistics) for number in range(len(comparison.arms))),
@@ -655,19 +649,24 @@ class Progress:
             self.summary if statistics and begun else None,
             tuple(self.verdicts) if statistics and begun else (),
             self._improvements() if begun else (),
-            self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
         )
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
-    def snapshot_with_best(self) -> Snapshot:
-        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one."""
+    def snapshot_with_best(self, problem: int = 0, arm: int | None = None) -> Snapshot:
+        """The same with an arm's best answer to a problem in full, each by its place, that of the problem among those
+        that count. arm: None for the arm that is ahead, of few problems"""
         snapshot = self.snapshot()
-        problem = min(self._selected[0], len(snapshot.problems) - 1)
-        if 0 < len(snapshot.problems) <= FEW_PROBLEMS and snapshot.detail is None:
+        if not snapshot.problems or (arm is None and len(snapshot.problems) > FEW_PROBLEMS):
+            return snapshot
+        problem = min(problem, len(snapshot.problems) - 1)
+        if arm is None:
             found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
-            ahead = max(found, key=found.__getitem__, default=0)
-            snapshot = replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
-        return snapshot
+            arm = max(found, key=found.__getitem__, default=0)
+        rises = [self._searches[arm].rises.get((self._rows[problem], run.column), ()) for run in self._of_arm(arm)]
+        state = (problem, arm, *map(len, rises))
+        if self._answer is None or self._answer[0] != state:  # a new best answer, or another choice
+            self._answer = state, self.best(problem, arm)
+        return replace(snapshot, detail=self._answer[1])
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
@@ -694,20 +693,6 @@ class Progress:
             results=self.results.get(of.name),
             curve=self.curves.get(of.name) if statistics and self.results else None,
         )
-
-    def _archives(self, ids: Sequence[int]) -> dict[int, list[EliteRecord]]:
-        return {id: list(archive) for id, archive in groupby(elites(self.store, ids), key=lambda elite: elite.problem)}
-
-    def _selected_answer(self, problem: int, name: str) -> Detail | None:
-        """Read again if the arm's best answer to that problem is a new one."""
-        at = next((at for at, arm in enumerate(self.comparison.arms) if arm.name == name), None)
-        if at is None:
-            return None
-        rises = [self._searches[at].rises.get((self._rows[problem], run.column), ()) for run in self._of_arm(at)]
-        state = (problem, name, *map(len, rises))
-        if self._answer is None or self._answer[0] != state:
-            self._answer = state, self.best(problem, name)
-        return self._answer[1]
 
     def _improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest best answers, the last first."""
@@ -745,7 +730,7 @@ def _steps(run: _Run, size: float) -> tuple[Floats, Floats]:
     return sequences, np.minimum(np.cumsum(spent) / size, 1.0) * TIMES_KEPT
 
 
-def archive_diversity(archive: Sequence[EliteRecord]) -> float:
+def archive_diversity(archive: Iterable[EliteRecord]) -> float:
     """Mean L1 distance of two elites' reward vectors, over all islands together. An elite of several cells counts
     once."""
     vectors = {elite.candidate: elite.rewards for elite in archive}

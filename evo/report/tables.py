@@ -155,7 +155,7 @@ def machines_table(comparison: Comparison) -> Table | None:
             by_machine.setdefault(json.dumps(machine, sort_keys=True), (machine, []))[1].append(run)
     rows = list[TableRow]()
     for machine, runs in by_machine.values():
-        hardware = [str(machine[key]) for key in ("cpu",) if machine.get(key)]
+        hardware = [str(machine["cpu"])] if machine.get("cpu") else []
         hardware += [f"{machine['cores']} cores"] if machine.get("cores") else []
         hardware += [f"{machine['memory_gib']:g} GiB"] if machine.get("memory_gib") else []
         versions = ", ".join(f"{name} {version}" for name, version in (machine.get("versions") or {}).items())

@@ -203,11 +203,8 @@ class ScreenApp(App[int]):
         return None
 
     def _poll(self, progress: Progress) -> Snapshot:
-        known = self.snapshot
-        arm = known.arms[min(self._arm, len(known.arms) - 1)].name if known is not None and self._shows_answer else None
-        progress.select(self._problem, arm)
         progress.refresh()
-        return progress.snapshot_with_best()
+        return progress.snapshot_with_best(self._problem, self._arm if self._shows_answer else None)
 
     def _tell(self, snapshot: Snapshot) -> None:
         with contextlib.suppress(RuntimeError):  # the screen has ended

@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from evo.progress.arm_style import COLOURS, style_of
+from evo.progress.arm_style import BAD, COLOURS, GOOD, WARN, style_of
 from evo.tui.line import clean, shorten
 
 if TYPE_CHECKING:
@@ -41,15 +41,15 @@ class Palette:
 
     @property
     def good(self) -> Style:
-        return Style(color=self.arms[2], bold=True)
+        return Style(color=self.arms[COLOURS.index(GOOD)], bold=True)
 
     @property
     def bad(self) -> Style:
-        return Style(color=self.arms[1], bold=True)
+        return Style(color=self.arms[COLOURS.index(BAD)], bold=True)
 
     @property
     def warn(self) -> Style:
-        return Style(color=self.arms[4], bold=True)
+        return Style(color=self.arms[COLOURS.index(WARN)], bold=True)
 
     def mood(self, name: str) -> Style:
         """The style of a state: good, bad, warn, or "" for none of them."""
