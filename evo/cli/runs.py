@@ -156,10 +156,10 @@ def export_command(name: str, output: str, no_tokens: bool, weights: JudgedWeigh
     path = Path(output)
     if path.suffix != ".jsonl":
         raise BadInput(f"-o {output}: name a FILE.jsonl (pandas.read_json(FILE, lines=True) reads it)")
-    if not path.parent.is_dir():
-        raise BadInput(f"-o {output}: there is no directory {path.parent}")
     with open_runs(db, [name], weights) as store:
         runs, reweighed = runs_named(store, name), store.reweighed
+        if not path.parent.is_dir():
+            raise BadInput(f"-o {output}: there is no directory {path.parent}")
         lines = (
             json.dumps({**row, "run": run.name, "arm": run.arm})
             for run in runs

@@ -239,8 +239,8 @@ def highlight_python(code: str) -> Markup:
 
 def write_training_report(folder: str, file: str) -> int:
     """Write the page of a training; returns its bytes. Raises BadInput as write_report."""
-    check_output(file)
     training = TrainingProgress.open(folder)
+    check_output(file)
     charts = [
         Plot(
             name, "step", curve_lines([folder], {folder: training.curve(name)}), name.startswith("solve@"), note=meaning
@@ -255,9 +255,9 @@ def write_report(store: Store, name: str, file: str, against: str | None = None,
     output that cannot be written, an unknown arm or a run without an iteration; UnknownRun.
 
     spread: as Progress takes it"""
-    check_output(file)
     with store.read():
         progress = Progress.open(store, name, against, spread=spread)
+        check_output(file)
         if not progress.totals.groups:
             raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
         page = build_page(progress, held_out=all(run.status != "running" for run in progress.comparison.runs))
