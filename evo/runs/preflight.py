@@ -130,8 +130,8 @@ def check_storage(db: str, name: str | None) -> None:
 
 
 def check_new_training(run: TrainRun, output: str | None) -> None:
-    """Check the input of a training, new or to be continued: what is learned first, then by whom, then where it is
-    written. Raises BadInput or BadAddress, in one line."""
+    """Check the input of a training, new or to be continued: problems first, then the policy, then the
+    directory. Raises BadInput or BadAddress, in one line."""
     from evo.training.directory import TrainingDirectory  # only trainings need it
 
     if not run.problems and not run.from_traces:
