@@ -4,6 +4,7 @@ arguments, streams that lack a character, and lines broken between words."""
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import signal
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator
 from problems.redaction import redact
 
 _COMMAND = re.compile(r"\bevo [a-z]+ \S")
+STAGE = "EVO_STAGE"
+"""In the environment of a pipeline's stages."""
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -31,6 +34,11 @@ def handling(handler: Callable[[int], object], *numbers: signal.Signals) -> Iter
     finally:
         for number, former in before.items():
             signal.signal(number, former or signal.SIG_DFL)
+
+
+def is_stage() -> bool:
+    """Whether this process is a stage of a pipeline, which says itself how to continue."""
+    return STAGE in os.environ
 
 
 def is_text(argument: str) -> bool:

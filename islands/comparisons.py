@@ -94,15 +94,6 @@ def runs_named(store: Store, name: str) -> list[RunRecord]:
     raise UnknownRun(f"{store.address} has no run named {name}{did_you_mean(name, names) or other}")
 
 
-def label_runs(store: Store, runs: Sequence[RunRecord], note: str, tags: Sequence[str]) -> None:
-    """Replace note and tags of runs. They are a part of the configuration, which no search writes while it continues:
-    no lease is needed."""
-    with store.begin() as tx:
-        query = select(Runs.c.id, Runs.c.config).where(Runs.c.id.in_([run.id for run in runs]))
-        for id, config in tx.connection.execute(query).all():
-            store.set_config(id, {**config, "note": note, "tags": list(tags)}, tx)
-
-
 _LOOKED_UP = {"candidates": "group_id", "migrations": "candidate_id", "prompt_groups": "policy_version_id"}
 """Columns that a database searches for every deleted row, only to check foreign keys: they have an index while
 single runs are deleted."""

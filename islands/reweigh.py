@@ -119,7 +119,7 @@ def _derive(
     for rows in _batches(connection, query.order_by(c.sequence, c.id)):
         asked = asked or order_weights(record.objectives, weights, record.name)
         for id, sequence, group, rewards, before, error in rows:
-            fitness = fitness_under(asked, rewards, before)
+            fitness = _fitness_under(asked, rewards, before)
             same &= fitness == before
             its_own &= own is not None and math.isclose(weighted_mean(rewards, own), before, rel_tol=1e-9)
             derived.judged[id] = fitness
@@ -154,7 +154,7 @@ def _derive(
     derived.problems[record.id] = values
 
 
-def fitness_under(weights: Sequence[float], rewards: Sequence[float], stored: float) -> float:
+def _fitness_under(weights: Sequence[float], rewards: Sequence[float], stored: float) -> float:
     """The fitness of an answer under ordered weights (d,) with sum 1; exactly the stored one if it is the same mean."""
     fitness = weighted_mean(rewards, weights)
     return stored if math.isclose(fitness, stored, rel_tol=_SAME) else fitness

@@ -268,11 +268,11 @@ class Store:
         """Store a run's metrics so far with the transaction."""
         tx.connection.execute(update(Runs).where(Runs.c.id == run_id).values(summary=dict(summary)))
 
-    def set_config(self, run_id: int, config: Mapping[str, Any], tx: Transaction | None = None) -> None:
+    def set_config(self, run_id: int, config: Mapping[str, Any]) -> None:
         """Replace a run's configuration, as a resume with other budgets does."""
-        with self._in(tx) as inner:
+        with self.begin() as tx:
             new = update(Runs).where(Runs.c.id == run_id).values(config=dict(config), updated=time.time())
-            inner.connection.execute(new)
+            tx.connection.execute(new)
 
     def lease(self, run_id: int, take_over: bool = False) -> Lease:
         """Become the run's one writer, until the lease is released or the store closed. take_over: also of a run whose

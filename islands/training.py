@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select
+from sqlalchemy import ColumnElement, Select, case, func, literal, select
 
 from islands.schema import AnswerLinks, Candidates, PolicyVersions, PromptGroups, Rollouts, TrainingSteps
 from islands.store import Store
@@ -39,12 +38,6 @@ def training_steps(store: Store, run_id: int, after: int = -1) -> list[TrainingS
 def checkpoints(store: Store, run_id: int) -> list[str]:
     """Where the versions that a run trained were saved, oldest first. Some may have been removed since."""
     return [step.checkpoint for step in training_steps(store, run_id) if step.checkpoint is not None]
-
-
-def newest_training(connection: Connection, runs: Sequence[int]) -> dict[int, int]:
-    """Run id -> its trainer's last step, for the runs that have any."""
-    query = select(TrainingSteps.c.run_id, func.max(TrainingSteps.c.step)).where(TrainingSteps.c.run_id.in_(runs))
-    return {run: step for run, step in connection.execute(query.group_by(TrainingSteps.c.run_id))}
 
 
 @dataclass(frozen=True)

@@ -53,16 +53,6 @@ class RunRecord:
         """The run that `evo verify` made this one for; None for a run of the user's."""
         return self.config.get("verifies")
 
-    @property
-    def note(self) -> str:
-        """What its user wrote about it; of a comparison every run has the same."""
-        return str(self.config.get("note") or "")
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Words that its user finds it by, as the note."""
-        return tuple(map(str, self.config.get("tags") or ()))
-
 
 @dataclass(frozen=True)
 class Reweighed:

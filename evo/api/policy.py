@@ -16,7 +16,6 @@ from evo.api.results import ScorerWarning, data_frame
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig, check_trackers, tracker_name
 from evo.config.train import TrainRun, check_resumable, plan_training
-from evo.errors import BadInput
 from evo.evaluation.evaluate import run_evaluation
 from evo.progress.training import format_metrics, is_training, summarize_training
 from evo.runs.preflight import check_new_training
@@ -225,13 +224,11 @@ def run_training(
     it ended. Raises BadInput before torch is loaded."""
     if resume is not None:
         check_resumable(named, "METHOD, PROBLEMSET, -o and --config", any((method, problems, output, config)))
-    elif output is None:
-        raise BadInput("Missing output directory: pass -o DIR (in Python output=DIR)")
     run = None if resume is not None else plan_training(config, named, method, problems)
-    folder = str(resume if run is None else output)
     if run is not None:
-        check_new_training(run, folder)
+        check_new_training(run, output)
         named = run.model_dump(exclude_unset=True)
+    folder = str(resume if run is None else output)
     begun = TrainingDirectory(folder).settings()["config"] if run is None or is_training(folder) else {}
     reports = parse(TrainRun, {**begun, **named}, folder).report_to
     check_trackers(reports)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evo.process import is_text, prepare_streams, print_warnings_plainly, wrap_words
+from evo.process import is_stage, is_text, prepare_streams, print_warnings_plainly, wrap_words
 from evo.version import __version__
 from problems.address import did_you_mean
 from problems.child_process import one_blas_thread
@@ -159,7 +159,7 @@ def invoke(argv: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         from evo.errors import INTERRUPTED
 
-        return _complain(str(error), INTERRUPTED) if str(error) else INTERRUPTED
+        return _complain(str(error), INTERRUPTED) if str(error) and not is_stage() else INTERRUPTED
     except BrokenPipeError:
         # the reader closed the pipe (`evo runs | head`), which is no error: keep Python from reporting one at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

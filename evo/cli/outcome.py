@@ -14,6 +14,7 @@ from rich.markup import escape
 from evo.api.drive import ComparisonOutcome
 from evo.cli.options import OutputOptions, format_arguments, print_json, print_table
 from evo.errors import INTERRUPTED
+from evo.process import is_stage
 from evo.runs.finish import SearchOutcome
 from evo.search.status import describe_errors, describe_work
 from evo.values import rate, write_value, write_values
@@ -122,7 +123,7 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
             if len(problems) > SHOWN_SETS:
                 command = "best" if config and config.set_size else "show"
                 say(f"Sets of all {len(problems)} problems: evo {command} {named}")
-    if outcome.outcome != "done":
+    if outcome.outcome != "done" and not is_stage():
         say(f"Resume with: evo resume {named}")
     say(f"Next: evo show {named}   evo best {named}")
 
@@ -186,6 +187,6 @@ def _print_comparison(outcome: ComparisonOutcome, output: OutputOptions, console
             return
         print_comparison(console, progress)
     named = format_arguments(outcome.name, output.db)
-    if outcome.interrupted or outcome.failed:
+    if (outcome.interrupted or outcome.failed) and not is_stage():
         console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
     console.print(f"Next: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)

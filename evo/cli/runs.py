@@ -56,7 +56,6 @@ def _to_dict(line: RunOverview, among: Sequence[RunOverview]) -> dict[str, Any]:
     told = {key: value for key, value in vars(line.run).items() if key not in ("id", "config", "summary")}
     counts = {"problems": line.problems, "solved": row["solved"].value, "failed": line.failed, "groups": line.groups}
     told |= {"policy": line.run.config.get("policy"), **counts, "candidates": line.candidates}
-    told |= {"note": line.run.note, "tags": list(line.run.tags)}
     measure = row["best"].measure or FITNESS
     told |= {"mean_best": row["best"].value, "measure": measure.name}
     return {**told, "direction": "min" if measure.lower else "max"}
@@ -157,10 +156,10 @@ def export_command(name: str, output: str, no_tokens: bool, weights: JudgedWeigh
     path = Path(output)
     if path.suffix != ".jsonl":
         raise BadInput(f"-o {output}: name a FILE.jsonl (pandas.read_json(FILE, lines=True) reads it)")
-    if not path.parent.is_dir():
-        raise BadInput(f"-o {output}: there is no directory {path.parent}")
     with open_runs(db, [name], weights) as store:
         runs, reweighed = runs_named(store, name), store.reweighed
+        if not path.parent.is_dir():
+            raise BadInput(f"-o {output}: there is no directory {path.parent}")
         lines = (
             json.dumps({**row, "run": run.name, "arm": run.arm})
             for run in runs

@@ -36,8 +36,7 @@ def ui_command(database: str | None, db: str, port: int, host: str, token: bool)
     """Show the runs of DATABASE, and the page of each, in a browser.
 
     DATABASE is an address or a SQLite file; without one it is that of --db. The pages need no network, are live while
-    runs write, keep notes and tags, and delete runs that have ended. They are served on this machine only, unless
-    --host names another address.
+    runs write, and change nothing. They are served on this machine only, unless --host names another address.
     """
     from evo.ui.pages import RunPages
     from evo.ui.server import PageServer

@@ -253,8 +253,6 @@ class RunConfig(SamplingConfig):
     policy_changes: list[dict[str, str | int | float]] = setting(
         [], "How evo resume changed the policy's options, oldest first; evo writes it.", "search"
     )
-    note: str = setting("", "What you know of the run; evo ui writes it.", "search")
-    tags: list[str] = setting([], "Words to find the run by; evo ui writes them.", "search")
     verifies: str | None = setting(None, "The run whose winner this one is measured against; evo verify writes it.")
     report_to: TrackerNames = setting([], REPORT_TO, "resume search")
     tracked_as: str = setting("", TRACKED_AS, "search")

@@ -11,9 +11,14 @@ inputs have changed is refused, since its results would be mixed with results of
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import starmap
@@ -28,9 +33,8 @@ from evo.config.train import RESUMABLE, run_and_address
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import SEARCHES, STAGE_KINDS, Pipeline, Stage, replace_references
-from evo.process import ENDS, handling
+from evo.process import ENDS, STAGE, handling
 from evo.search.resources import problems_at
-from evo.tui.child import CommandProcess
 from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
 from islands.engine import parse_url
@@ -39,6 +43,7 @@ from islands.runs import group_count
 from islands.store import Store
 from islands.types import RunRecord
 from problems.address import user_path
+from problems.child_process import python_path
 from problems.contract import BadAddress
 from problems.fingerprint import files_fingerprint, files_named_by, fingerprint_of
 from problems.redaction import redact
@@ -99,7 +104,7 @@ class PipelineRun:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:_LONGEST_PREFIX]
         self.prefix = name.strip("-") or "pipeline"
         self.interrupted = False
-        self._process: CommandProcess | None = None
+        self._process: _StageProcess | None = None
         self._on_line: Callable[[str], object] | None = None
         self._named = redact(db or "")
         self._load()
@@ -296,8 +301,7 @@ class PipelineRun:
     def _run_command(self, arguments: Sequence[str], quiet: bool) -> tuple[int, str]:
         """Run `evo ARGUMENTS`: its exit code (negative: the signal that killed it) and its last line on stderr."""
         # the database in the environment, since lists of processes would show its password
-        settings, output = {"EVO_DB": self.db}, 2 if quiet else None  # 2: stderr
-        self._process = CommandProcess(arguments, settings, on_line=self._on_line, stdout=output)
+        self._process = _StageProcess(arguments, {"EVO_DB": self.db}, quiet, self._on_line)
         if self.interrupted:  # before the process could get the signal
             self._process.send_signal(signal.SIGINT)
         try:
@@ -310,6 +314,60 @@ class PipelineRun:
         self.interrupted = True
         if self._process is not None:
             self._process.send_signal(number)
+
+
+class _StageProcess:
+    """`evo ARGUMENTS` as a child. It has its own session, so that the terminal's signals come to the pipeline alone,
+    and it is killed when the pipeline ends (evo.cli.end_with_parent).
+
+    last_line: that it wrote to stderr
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        settings: Mapping[str, str],
+        quiet: bool,
+        on_line: Callable[[str], object] | None,
+    ) -> None:
+        """settings: for its environment; quiet: whether it prints to stderr; on_line: gets what it prints instead, from
+        another thread"""
+        self.last_line = ""
+        own = {"PYTHONPATH": python_path(), "EVO_PARENT": str(os.getpid()), STAGE: "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "evo", *arguments],
+            env={**os.environ, **own, **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if on_line is not None else 2 if quiet else None,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._readers = [threading.Thread(target=self._pass_on, daemon=True)]
+        if on_line is not None:
+            assert self._process.stdout is not None
+            lines = (line.rstrip("\n") for line in self._process.stdout)
+            self._readers.append(threading.Thread(target=lambda: deque(map(on_line, lines), 0), daemon=True))
+        for reader in self._readers:
+            reader.start()
+
+    def _pass_on(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.last_line = line.strip() or self.last_line
+            sys.stderr.write(line)
+
+    def send_signal(self, number: int) -> None:
+        """SIGINT is Ctrl-C: the first finishes what is in flight, the second ends at once. Nothing if it has ended."""
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """Its exit code (negative: the signal that killed it)."""
+        code = self._process.wait()
+        for reader in self._readers:
+            reader.join(timeout=1.0)  # a process that it started may still hold the pipe
+        return code
 
 
 def _lengthens(key: str, pair: tuple[Any, Any]) -> bool:

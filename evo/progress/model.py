@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import nlargest
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from evo.progress.snapshot import (
     FailedProblem,
     ImprovementLine,
     Snapshot,
-    Weighted,
 )
 from evo.search.resources import planned_iterations
 from evo.stats.differences import Verdict
@@ -53,7 +52,7 @@ from islands.browse import candidate, first_prompt
 from islands.comparisons import runs_named
 from islands.groups import children
 from islands.lock import LOST
-from islands.reweigh import fitness_under, reweigh
+from islands.reweigh import reweigh
 from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
@@ -68,11 +67,10 @@ from islands.runs import (
     spending,
 )
 from islands.store import Store
-from islands.training import newest_training, training_steps
+from islands.training import TrainingStepRecord, training_steps
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
-from problems.contract import BadAddress
 from problems.objectives import Objective, Reward, Value, fitness_objective, value_of
-from problems.weights import SPREAD, order_weights
+from problems.weights import SPREAD
 from vpo.metrics import diversity
 from vpo.scalarize import Floats
 
@@ -82,13 +80,10 @@ TIMES_KEPT = 1_000
 FEW_PROBLEMS = 12
 """A viewer of so few has room for the best answer to one of them."""
 _PACE_SECONDS = 120.0
-_ANCESTORS, _ANSWERS_KEPT = 12, 4
+_ANCESTORS = 12
 """Of a selected answer; a long search has lineages of thousands."""
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 """The metrics of a training during a search that are shown, in their order."""
-
-_Made = TypeVar("_Made")
-
 
 JudgedWeights = Mapping[str, float] | str | None
 """By objective; None, or problems.weights.SPREAD, for the runs as they were searched."""
@@ -134,6 +129,7 @@ class _Run:
     failed: dict[int, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     spent: list[tuple[int, float]] = field(default_factory=list)  # of each group, if a budget is the axis
+    steps: list[TrainingStepRecord] = field(default_factory=list)  # of its training, once they were asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +224,6 @@ class Progress:
         different numbers of answers"""
         self.store, self.name, self.against = store, name, against
         self.incomparable, self._asked, self._optima = "", spread, dict[int, Floats | None]()
-        self._selected: tuple[int, str | None] = (0, None)
-        self._weights: Mapping[str, float] = {}
         self._begin()
 
     @classmethod
@@ -254,7 +248,7 @@ class Progress:
         self.rescored = False
         self._searches: list[_Searches] = []
         self._version = 0
-        self._answers: dict[object, Any] = {}  # that a viewer has chosen, the last ones
+        self._answer: tuple[object, Detail] | None = None  # that a viewer has chosen, with the state that it is of
         self._forget()
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
@@ -551,7 +545,7 @@ class Progress:
             spread = np.full((len(self._rows), len(arm.runs)), np.nan)
             for run in self._of_arm(number) if self._rows else ():
                 place = {run.ids[row]: at for at, row in enumerate(self._rows) if run.ids}
-                for problem, archive in self._archives(list(place)).items():
+                for problem, archive in groupby(elites(self.store, list(place)), key=lambda elite: elite.problem):
                     spread[place[problem], run.column] = archive_diversity(archive)
             known = spread[:, np.isfinite(spread).any(axis=0)] if np.isfinite(spread).any() else spread[:0]
             known = known[np.isfinite(known).all(axis=1)]
@@ -565,10 +559,11 @@ class Progress:
         return choose_sets(self.store, runs, spread=self.spread) if len(runs) == 1 else []
 
     def training(self, number: int) -> dict[str, Curve]:
-        """The metrics of IN_SEARCH over the steps of the arm's run that was trained last."""
-        with self.store.read() as connection:
-            trained = newest_training(connection, [run.record.id for run in self._of_arm(number)])
-        steps = training_steps(self.store, max(trained)) if trained else []
+        """The metrics of IN_SEARCH over the steps of the arm's run that was trained last. Reads the new steps alone."""
+        steps = list[TrainingStepRecord]()
+        for run in self._of_arm(number):
+            run.steps += training_steps(self.store, run.record.id, run.steps[-1].step if run.steps else -1)
+            steps = run.steps or steps
         curves = {name: step_curve([(step.step, step.stats.get(name)) for step in steps]) for name in IN_SEARCH}
         return {name: curve for name, curve in curves.items() if np.isfinite(curve.mean).any()}
 
@@ -615,10 +610,9 @@ class Progress:
                     found[search.row, search.arm] = search
         return found
 
-    def best(self, problem: int, arm: str) -> Detail:
-        """An arm's fittest answer to a problem, by its place among those that count."""
-        number = next(at for at, of in enumerate(self.comparison.arms) if of.name == arm)
-        search = self.fittest().get((problem, number))
+    def best(self, problem: int, number: int) -> Detail:
+        """An arm's fittest answer to a problem, each by its place, that of the problem among those that count."""
+        search, arm = self.fittest().get((problem, number)), self.comparison.arms[number].name
         run = self._of_arm(number)[0].record if search is None else search.run
         records = self.store.problems(run.id)
         if not records:
@@ -627,10 +621,7 @@ class Progress:
         if search is None:
             first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
             return Detail(arm, problem, run.seed, origin=first, stated=statement_of(record))
-        return self._detail(arm, problem, run, record, search.rises[-1].candidate)
-
-    def _detail(self, arm: str, problem: int, run: RunRecord, record: ProblemRecord, id: int) -> Detail:
-        """A candidate of a run in full. record: of the problem in this run"""
+        id = search.rises[-1].candidate
         answer = read_answers(self.store, {id: record}, lineage=_ANCESTORS)[id]
         stated = statement_of(record, answer.candidate.text)
         first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
@@ -645,16 +636,10 @@ class Progress:
 
     # The snapshot of a viewer
 
-    def select(self, problem: int, arm: str | None = None, weights: Mapping[str, float] | None = None) -> None:
-        """Set the viewer's choice, by the problem's place among those that count: if an arm is chosen, a snapshot has
-        its best answer in full. weights: by objective, under which it has the best answer too"""
-        self._selected, self._weights = (problem, arm), weights or {}
-
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
         """The values of a screen, of what was read. statistics: with curves, summary and verdict, which load their
         libraries"""
-        comparison, results = self.comparison, self.results
-        (problem, arm), begun = self._selected, bool(results)
+        comparison, begun = self.comparison, bool(self.results)
         snapshot = Snapshot(
             self.name,
             tuple(self._arm(number, statistics) for number in range(len(comparison.arms))),
@@ -664,53 +649,24 @@ class Progress:
             self.summary if statistics and begun else None,
             tuple(self.verdicts) if statistics and begun else (),
             self._improvements() if begun else (),
-            self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
         )
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
-    def snapshot_with_best(self) -> Snapshot:
-        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one. With
-        weights also the best answer under them."""
+    def snapshot_with_best(self, problem: int = 0, arm: int | None = None) -> Snapshot:
+        """The same with an arm's best answer to a problem in full, each by its place, that of the problem among those
+        that count. arm: None for the arm that is ahead, of few problems"""
         snapshot = self.snapshot()
-        problem = min(self._selected[0], len(snapshot.problems) - 1)
-        if 0 < len(snapshot.problems) <= FEW_PROBLEMS and snapshot.detail is None:
+        if not snapshot.problems or (arm is None and len(snapshot.problems) > FEW_PROBLEMS):
+            return snapshot
+        problem = min(problem, len(snapshot.problems) - 1)
+        if arm is None:
             found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
-            ahead = max(found, key=found.__getitem__, default=0)
-            snapshot = replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
-        if self._weights and snapshot.detail is not None:
-            snapshot = replace(snapshot, weighted=self._weigh(problem, self._selected[1]))
-        return snapshot
-
-    def _weigh(self, problem: int, name: str | None) -> Weighted:
-        """The arm's best answer under the weights, or that of any arm: as in islands.reweigh, of equals the first."""
-        record, names = self.comparison.problems[problem], [arm.name for arm in self.comparison.arms]
-        try:
-            weights = order_weights(record.objectives, self._weights, record.name)
-        except BadAddress as error:
-            return Weighted(self._weights, fault=str(error))
-
-        def rank(one: FrontAnswer) -> tuple[float, int]:
-            return fitness_under(weights, one.stored.rewards, one.stored.fitness), -one.run.id
-
-        def choose() -> FrontAnswer | None:
-            valid = [one for one in self.read_valid(problem) if name in (None, names[one.arm])]
-            return max(valid, key=rank, default=None)
-
-        best = self._keep((self._version, problem, name, *weights), choose)
-        if best is None:
-            return Weighted(self._weights, fault="no valid answer yet")
-        of_run = self.store.problems(best.run.id)[self._rows[problem]]
-        read = partial(self._detail, names[best.arm], problem, best.run, of_run, best.stored.id)
-        return Weighted(self._weights, self._keep(best.stored.id, read))
-
-    def _keep(self, key: object, read: Callable[[], _Made]) -> _Made:
-        """What was read for this key, again only if it has changed since."""
-        if key not in self._answers:
-            while len(self._answers) >= _ANSWERS_KEPT:
-                del self._answers[next(iter(self._answers))]
-            self._answers[key] = read()
-        answer: _Made = self._answers[key]
-        return answer
+            arm = max(found, key=found.__getitem__, default=0)
+        rises = [self._searches[arm].rises.get((self._rows[problem], run.column), ()) for run in self._of_arm(arm)]
+        state = (problem, arm, *map(len, rises))
+        if self._answer is None or self._answer[0] != state:  # a new best answer, or another choice
+            self._answer = state, self.best(problem, arm)
+        return replace(snapshot, detail=self._answer[1])
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
@@ -737,17 +693,6 @@ class Progress:
             results=self.results.get(of.name),
             curve=self.curves.get(of.name) if statistics and self.results else None,
         )
-
-    def _archives(self, ids: Sequence[int]) -> dict[int, list[EliteRecord]]:
-        return {id: list(archive) for id, archive in groupby(elites(self.store, ids), key=lambda elite: elite.problem)}
-
-    def _selected_answer(self, problem: int, name: str) -> Detail | None:
-        """Read again if the arm's best answer to that problem is a new one."""
-        at = next((at for at, arm in enumerate(self.comparison.arms) if arm.name == name), None)
-        if at is None:
-            return None
-        rises = [self._searches[at].rises.get((self._rows[problem], run.column), ()) for run in self._of_arm(at)]
-        return self._keep((problem, name, *map(len, rises)), lambda: self.best(problem, name))
 
     def _improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest best answers, the last first."""
@@ -785,7 +730,7 @@ def _steps(run: _Run, size: float) -> tuple[Floats, Floats]:
     return sequences, np.minimum(np.cumsum(spent) / size, 1.0) * TIMES_KEPT
 
 
-def archive_diversity(archive: Sequence[EliteRecord]) -> float:
+def archive_diversity(archive: Iterable[EliteRecord]) -> float:
     """Mean L1 distance of two elites' reward vectors, over all islands together. An elite of several cells counts
     once."""
     vectors = {elite.candidate: elite.rewards for elite in archive}

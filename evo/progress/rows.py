@@ -123,7 +123,7 @@ def word_cell(text: str, mark: str = "") -> TableCell:
 
 
 def arm_name(name: str, place: int) -> TableCell:
-    return TableCell(name, name, sort=name.lower(), mark="arm", arm=place)
+    return replace(word_cell(name, "arm"), arm=place)
 
 
 def number_cell(value: float | None, form: str = ".3f") -> TableCell:
@@ -369,7 +369,7 @@ def preference_search_rows(progress: Progress) -> list[TableRow]:
     assert of.worth is not None and of.weightings is not None
     return [
         {
-            "problem": TableCell(name, name, sort=name.lower(), mark="name"),
+            "problem": word_cell(name, "name"),
             WEIGHTINGS: number_cell(float(solved)),
             WORTH: number_cell(float(worth)),
         }
@@ -547,7 +547,7 @@ def answer_row(problem: ProblemRecord, candidate: Candidate | None) -> TableRow:
     best, target = answer_value(problem, candidate), value_of(problem.metrics, problem.target)
     values = "" if candidate is None else write_values(problem.metrics, own_values(problem.metrics, candidate))
     return {
-        "problem": TableCell(problem.name, problem.name, sort=problem.name.lower(), mark="name"),
+        "problem": word_cell(problem.name, "name"),
         "best": value_cell(best, [target], arrow=True),
         "target": value_cell(target, [best]),
         "id": number_cell(None if candidate is None else candidate.id, "d"),
@@ -589,8 +589,6 @@ def run_row(name: str, lines: Sequence[RunOverview], among: Sequence[RunOverview
         "cost": number_cell(sum(search.cost for line in lines for search in line.searches) or None, ",.4g"),
         "started": TableCell(format_time(created), created, sort=created),
         "policy": word_cell(policies[:200], "wide"),
-        "tags": word_cell(" ".join(f"#{tag}" for tag in runs[0].tags) or NONE, "wide"),
-        "note": word_cell(runs[0].note[:200] or NONE, "wide"),
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -175,22 +175,12 @@ class Detail:
 
 
 @dataclass(frozen=True)
-class Weighted:
-    """The best answer to the selected problem under weights by objective. fault: why there is none"""
-
-    weights: Mapping[str, float]
-    detail: Detail | None = None
-    fault: str = ""
-
-
-@dataclass(frozen=True)
 class Snapshot(Comparison):
     """All data of a screen: the comparison with its arms as far as they are. Times are seconds since 1970.
 
     problems: none before a search has begun
     summary: all arms at the horizon; verdict: a line for each pair of arms
     detail: the selected answer, if an arm is selected
-    weighted: the best answer under weights that the viewer chose
     remaining: estimated seconds to the planned end; None if there is too little data
     fault: why the database cannot be read now
     """
@@ -200,7 +190,6 @@ class Snapshot(Comparison):
     verdict: tuple[Verdict, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()
     detail: Detail | None = None
-    weighted: Weighted | None = None
     remaining: float | None = None
     fault: str = ""
 

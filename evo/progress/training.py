@@ -14,6 +14,7 @@ from rich.console import Console
 
 from evo.comparison.summary import Curve, step_curve
 from evo.glossary import TRAINING_METRICS
+from evo.process import is_stage
 from evo.search.status import clock
 from evo.search.stop import Stop, StopReason
 from evo.training.directory import METRICS, SETTINGS, TrainingDirectory
@@ -137,11 +138,11 @@ def print_training(console: Console, training: Training, stop: Stop) -> None:
     if training.run.from_traces:
         console.print(f"learned from {status.groups:,} groups; left out: {status.reasons}", soft_wrap=True)
     named = shlex.quote(min(str(folder), os.path.relpath(folder), key=len))
-    if interrupted:
-        console.print(f"Resume with: evo train --resume {named}", soft_wrap=True, markup=False)
-    else:
+    if not interrupted:
         tried = (training.run.evaluate or [_held_out_beside(training.source.example)])[0]
         console.print(f"Next: evo show {named}   evo evaluate {tried} --policy {named}", soft_wrap=True, markup=False)
+    elif not is_stage():
+        console.print(f"Resume with: evo train --resume {named}", soft_wrap=True, markup=False)
     if gain := describe_gain(training.directory.lines, training.about):
         console.print(gain, style="bold", soft_wrap=True, markup=False)
 

@@ -90,8 +90,6 @@ def build_page(progress: Progress, *, held_out: bool = False, base: str = "") ->
         ]
     reweighed = progress.store.reweighed
     return SimpleNamespace(
-        note=runs[0].note,
-        tags=runs[0].tags,
         title=snapshot.name + ("" if reweighed is None else f" under {reweighed}"),
         base=base,
         snapshot=snapshot,
@@ -208,11 +206,10 @@ def render(template: str, **values: Any) -> str:
 @cache
 def content_policy(served: str = "") -> str:
     """Of a page that asks for nothing, and runs its own script alone. served: the further script of a page that has a
-    server, which that script and forms may ask"""
+    server, which that script may ask"""
     allowed = " ".join(f"'{_digest(script)}'" for script in (_script(), served) if script)
     own = f"style-src '{_digest(_style())}'; script-src {allowed}" + "; connect-src 'self'" * bool(served)
-    to = "'self'" if served else "'none'"
-    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action {to}"
+    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
 
 
 @cache
@@ -242,8 +239,8 @@ def highlight_python(code: str) -> Markup:
 
 def write_training_report(folder: str, file: str) -> int:
     """Write the page of a training; returns its bytes. Raises BadInput as write_report."""
-    check_output(file)
     training = TrainingProgress.open(folder)
+    check_output(file)
     charts = [
         Plot(
             name, "step", curve_lines([folder], {folder: training.curve(name)}), name.startswith("solve@"), note=meaning
@@ -258,9 +255,9 @@ def write_report(store: Store, name: str, file: str, against: str | None = None,
     output that cannot be written, an unknown arm or a run without an iteration; UnknownRun.
 
     spread: as Progress takes it"""
-    check_output(file)
     with store.read():
         progress = Progress.open(store, name, against, spread=spread)
+        check_output(file)
         if not progress.totals.groups:
             raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
         page = build_page(progress, held_out=all(run.status != "running" for run in progress.comparison.runs))

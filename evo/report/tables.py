@@ -113,7 +113,7 @@ def set_table(found: AnswerSet) -> Table | None:
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
     """The settings in which arms differ (None for a single arm), and those that they share."""
     arms = [flattened(arm.runs[0].config) for arm in comparison.arms]
-    keys = [key for key in dict.fromkeys(key for arm in arms for key in arm) if key not in ("seed", "note", "tags")]
+    keys = [key for key in dict.fromkeys(key for arm in arms for key in arm) if key != "seed"]
     differing = [key for key in keys if len({json.dumps(arm.get(key), sort_keys=True) for arm in arms}) > 1]
 
     def table(name: str, caption: str, titles: Sequence[str], kept: Sequence[str]) -> Table:
@@ -155,7 +155,7 @@ def machines_table(comparison: Comparison) -> Table | None:
             by_machine.setdefault(json.dumps(machine, sort_keys=True), (machine, []))[1].append(run)
     rows = list[TableRow]()
     for machine, runs in by_machine.values():
-        hardware = [str(machine[key]) for key in ("cpu",) if machine.get(key)]
+        hardware = [str(machine["cpu"])] if machine.get("cpu") else []
         hardware += [f"{machine['cores']} cores"] if machine.get("cores") else []
         hardware += [f"{machine['memory_gib']:g} GiB"] if machine.get("memory_gib") else []
         versions = ", ".join(f"{name} {version}" for name, version in (machine.get("versions") or {}).items())

@@ -129,14 +129,21 @@ def check_storage(db: str, name: str | None) -> None:
         check_free(store, name)
 
 
-def check_new_training(run: TrainRun, output: str) -> None:
-    """Check the input of a training, new or to be continued. Raises BadInput or BadAddress, in one line."""
+def check_new_training(run: TrainRun, output: str | None) -> None:
+    """Check the input of a training, new or to be continued: problems first, then the policy, then the
+    directory. Raises BadInput or BadAddress, in one line."""
     from evo.training.directory import TrainingDirectory  # only trainings need it
 
-    TrainingDirectory(output).begun(run)
-    check_trackers(run.report_to)
+    if not run.problems and not run.from_traces:
+        raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
+    if not run.from_traces and run.asked_temperature == 0:
+        raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
     problems_at([*run.problems, *run.evaluate], 1, run.weights)
     check_one_policy(run.policy, "evo train trains")
     if run.from_traces and parse_address(run.policy).common.fresh is not None:
         raise BadInput(f"stored traces are already sampled: leave out ?fresh= of {run.policy}")
     check_policies([run.policy])
+    check_trackers(run.report_to)
+    if output is None:
+        raise BadInput("Missing output directory: pass -o DIR (in Python output=DIR)")
+    TrainingDirectory(output).begun(run)

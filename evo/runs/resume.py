@@ -72,8 +72,9 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
 def config_of(run: RunRecord, changes: Changes = UNCHANGED) -> RunConfig:
     """The configuration of a stored run, changed if it continues so. Raises BadInput if it has set other settings than
     those of this version, whose defaults may be others too."""
-    # a setting of another version that was never set changes nothing
-    stored = {key: value for key, value in run.config.items() if key in RunConfig.model_fields or value is not None}
+    # a setting of another version that was never set changes nothing, nor does a label of a run
+    stored = {key: value for key, value in run.config.items()
+              if key in RunConfig.model_fields or (value is not None and key not in ("note", "tags"))}  # fmt: skip
     if unknown := stored.keys() - RunConfig.model_fields.keys():
         settings = name_few(sorted(unknown), 3)
         raise BadInput(f"run {run.name} has settings of another version of evo, which must continue it: {settings}")
@@ -126,8 +127,7 @@ async def resume_run(
             opened.add_problems(seeds, await opened.fingerprints())
         # 4) record that it continues
         if config != before:
-            with store.begin() as transaction:
-                store.set_config(run.id, to_stored(config, config.problems), transaction)
+            store.set_config(run.id, to_stored(config, config.problems))
         # a killed process left a period of work without an end; the time after it does not count
         closed = {"active": ended_periods(run.summary)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})

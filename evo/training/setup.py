@@ -102,10 +102,6 @@ def _open_stored(
         if run.method == IMPROVE:
             return open_stored(run, began, Improvements, opened)
         return open_stored(run, began, StoredGroups, opened)
-    if not run.problems:
-        raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
-    if run.asked_temperature == 0:
-        raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
     return None
 
 

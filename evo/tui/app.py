@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,17 +28,14 @@ from textual.worker import WorkerFailed, get_current_worker
 from evo.errors import INTERRUPTED
 from evo.glossary import SIGNS, WORDS
 from evo.progress.model import Progress
-from evo.progress.rows import Table, best_title, mean_best, problems_table, solved_cell
+from evo.progress.rows import Table, problems_table
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
 from evo.tui.child import WatchedSearch
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
-from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
+from evo.tui.palette import DARK, STRONG
 from islands.errors import DatabaseUnavailable
-from islands.types import ProblemRecord
-from problems.contract import BadAddress
-from problems.weights import order_weights, parse_weights, weights_argument, write_weights
 
 POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 15.0
 POLL_SHARE = 0.02
@@ -49,16 +45,6 @@ FAULT_SECONDS = 10.0
 WIDE, TALL, ROOMY, LEAST_BODY = 116, 24, 30, 12
 MOST_VERDICTS = 6
 """Lines of verdicts; app.css has the same height."""
-THEMES = {"dark": "textual-dark", "light": "textual-light", "terminal": "ansi-dark"}
-"""Short names for EVO_THEME, which also takes the names of Textual's themes."""
-
-
-def choose_theme() -> str:
-    """The theme to begin with: EVO_THEME, else light if the terminal reports a light background (COLORFGBG)."""
-    if wanted := os.environ.get("EVO_THEME"):
-        return THEMES.get(wanted, wanted)
-    is_light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
-    return THEMES["light" if is_light else "dark"]
 
 
 class HelpScreen(ModalScreen[None]):
@@ -79,37 +65,6 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll():
             yield Static(text)
         yield Footer()
-
-
-class WeightsScreen(ModalScreen[dict[str, float] | None]):
-    """Asks for weights of the problem's objectives in one line: the weights, {} for an empty line, None for escape."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
-    CSS = """WeightsScreen { align: center middle }
-        WeightsScreen Vertical { width: 90%; max-width: 100; height: auto; background: $panel; padding: 0 1 }"""
-
-    def __init__(self, problem: ProblemRecord, weights: Mapping[str, float]) -> None:
-        super().__init__()
-        self._problem, self._weights = problem, weights
-
-    def compose(self) -> ComposeResult:
-        names = self._problem.objectives
-        with Vertical():
-            yield Static(Text(clean(f"weights of {', '.join(names)}; empty: the problem's own")))
-            yield Input(weights_argument(self._weights), placeholder=clean(weights_argument(dict.fromkeys(names, 1.0))))
-
-    @on(Input.Submitted)
-    def _read(self, event: Input.Submitted) -> None:
-        try:
-            weights = parse_weights(event.value) if event.value.strip() else {}
-            if isinstance(weights, str):
-                raise BadAddress(f"{weights} is for a search; name objectives here")
-            if weights:
-                order_weights(self._problem.objectives, weights, self._problem.name)
-            self.dismiss(weights)
-        except BadAddress as error:
-            fault = str(error).removeprefix(f"--weights {event.value}: ")
-            self.query_one(Static).update(Text(clean(fault), STRONG))
 
 
 class AnswerScreen(Screen[None]):
@@ -152,14 +107,10 @@ class ScreenApp(App[int]):
                 tooltip="from the problems to the panels and back"),
         Binding("slash", "search", "Search", priority=True,
             key_display="/", tooltip="problems by a part of their name, as maze:hard; enter keeps, escape cancels"),
-        Binding("u", "filter('unsolved')", "Unsolved", tooltip="only problems that no arm has solved"),
-        Binding("d", "filter('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
-        Binding("w", "weigh", "Weights", show=False,
-                tooltip="the best answer under other weights next to the best, as gold=3,diamond=1; empty goes back"),
-        Binding("o", "next_order", "Order", tooltip="by number, name, who won, or an arm; a click on a title too"),
-        Binding("O", "reverse", show=False, tooltip="reverse the order"),
-        Binding("y", "copy", "Copy", show=False, tooltip="copy the answer that is open, else the standings"),
-        Binding("t", "change_theme", "Theme", show=False, tooltip="another theme; EVO_THEME chooses the first one"),
+        Binding("u", "choose('unsolved')", "Unsolved", tooltip="only problems that no arm has solved"),
+        Binding("d", "choose('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
+        Binding("o", "choose('worst_first')", "Worst first",
+                tooltip="the least solved problems first, then those of the worst values; again: as given"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
         Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
         Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell, until fg"),
@@ -175,12 +126,10 @@ class ScreenApp(App[int]):
         now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        if (theme := choose_theme()) in self.available_themes:
-            self.theme = theme
         self.failure: Exception | None = None
         self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
         self._loading, self._stopping = loading, 0
-        self._choice, self._problem, self._arm, self._weights = draw.TableChoice(), 0, 0, dict[str, float]()
+        self._choice, self._problem, self._arm = draw.TableChoice(), 0, 0
         self._tabled: Snapshot | None = None  # whose table of problems is `_problems`
         self._problems = Table("", "", (), ())
         self._rows, self._cells = list[int](), dict[tuple[int, int], tuple[str, str]]()
@@ -191,11 +140,6 @@ class ScreenApp(App[int]):
     @property
     def _base(self) -> Screen[Any]:
         return self._below or self.screen
-
-    @property
-    def palette(self) -> Palette:
-        theme = self.current_theme
-        return TERMINAL if theme.name.startswith("ansi") else DARK if theme.dark else LIGHT
 
     def compose(self) -> ComposeResult:
         yield Static(id="head")
@@ -217,7 +161,6 @@ class ScreenApp(App[int]):
         self._below = self.screen
         self.query_one(DataTable).focus()
         self.set_interval(POLL_SECONDS, self._refresh_head)
-        self.theme_changed_signal.subscribe(self, lambda _: self.refresh_all())
         self.refresh_all()
         if self._open is not None:
             self.run_worker(self._read, thread=True, name="reading")
@@ -260,11 +203,8 @@ class ScreenApp(App[int]):
         return None
 
     def _poll(self, progress: Progress) -> Snapshot:
-        known = self.snapshot
-        arm = known.arms[min(self._arm, len(known.arms) - 1)].name if known is not None and self._shows_answer else None
-        progress.select(self._problem, arm, self._weights)
         progress.refresh()
-        return progress.snapshot_with_best()
+        return progress.snapshot_with_best(self._problem, self._arm if self._shows_answer else None)
 
     def _tell(self, snapshot: Snapshot) -> None:
         with contextlib.suppress(RuntimeError):  # the screen has ended
@@ -313,12 +253,12 @@ class ScreenApp(App[int]):
         loading = snapshot.ended and self._child is not None and self._child.running
         doing = draw.stopping(snapshot) if self._stopping else "loading" if loading else ""
         width = max(20, self.size.width - 2)
-        self._base.query_one("#head", Static).update(draw.head(snapshot, width, self._now(), self.palette, doing))
+        self._base.query_one("#head", Static).update(draw.head(snapshot, width, self._now(), DARK, doing))
 
     def refresh_all(self) -> None:
         if not self.is_running or self._below is None:
             return
-        snapshot, palette, query = self.snapshot, self.palette, self._base.query_one
+        snapshot, query = self.snapshot, self._base.query_one
         if snapshot is None:
             query("#head", Static).update(Text(f"evo\n\n  {clean(self._loading)} …"))
             return
@@ -330,33 +270,33 @@ class ScreenApp(App[int]):
             if self._base.has_class(name) != wanted:  # sizes change
                 self._base.set_class(wanted, name)
                 self.call_after_refresh(self.refresh_all)
-        query("#best Static", Static).update(draw_best(snapshot, palette))
+        query("#best Static", Static).update(draw_best(snapshot, DARK))
         width = self.size.width - 2
-        query("#arms", Static).update(draw.arms(snapshot, width, palette))
-        query("#verdict", Static).update(draw.verdict_lines(snapshot, palette, MOST_VERDICTS))
+        query("#arms", Static).update(draw.arms(snapshot, width, DARK))
+        query("#verdict", Static).update(draw.verdict_lines(snapshot, DARK, MOST_VERDICTS))
         query("#verdict").display = snapshot.reference is not None
         self._show_table(snapshot)
         self._show_curves()
         self.call_after_refresh(self._show_curves)  # what is above them may have another height now
         side = query("#side")
         room = max(40, side.size.width - 3) if side.display and side.size.width else width - 2
-        query("#panels", Static).update(draw.improvements(snapshot, room, self._now(), palette))
+        query("#panels", Static).update(draw.improvements(snapshot, room, self._now(), DARK))
         self._show_answer()
 
     def _show_curves(self) -> None:
         if self.snapshot is not None and self.is_running:
             plot, title = self._base.query_one("#curves", Static), Text(draw.curves_title(self.snapshot) + " ", STRONG)
             width, height = plot.size.width or self.size.width - 2, (plot.size.height or 10) - 1
-            plot.update(Group(title, draw.curves(self.snapshot, width, height, self.palette)))
+            plot.update(Group(title, draw.curves(self.snapshot, width, height, DARK)))
 
     def _show_table(self, snapshot: Snapshot) -> None:
-        table, palette = self._base.query_one(DataTable), self.palette
+        table = self._base.query_one(DataTable)
         width = (table.size.width or self.size.width - 2) - 1
         if self._tabled is not snapshot:
             self._tabled, self._problems = snapshot, problems_table(snapshot)
-        rows = draw.chosen_problems(snapshot, self._choice)
-        cells = draw.problem_rows(self._problems, snapshot, rows, width, palette)
-        titles = draw.problem_titles(self._problems, snapshot, palette) if rows else [Text("problem")]
+        rows = draw.chosen_problems(self._problems, snapshot, self._choice)
+        cells = draw.problem_rows(self._problems, snapshot, rows, width, DARK)
+        titles = draw.problem_titles(self._problems, snapshot, DARK) if rows else [Text("problem")]
         named = [title.plain for title in titles]
         if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:
             self._rows, self._cells = rows, {}
@@ -374,11 +314,9 @@ class ScreenApp(App[int]):
                 if self._cells.setdefault((at, column), shown) != shown:
                     self._cells[at, column] = shown
                     table.update_cell_at(Coordinate(at, column), cell, update_width=True)
-        weights = clean(f"weights {write_weights(self._weights)}  ") if self._weights else ""
-        chosen = f"{self._choice.describe(snapshot, len(rows))}  {weights}"
-        about = Text("problems ", STRONG).append(chosen, palette.warn)
-        about.append_text(draw.describe_wins(snapshot, palette) if rows else Text())
-        lines = Text("\n").join([about, Text(draw.legend(snapshot), palette.muted)])
+        about = Text("problems ", STRONG).append(f"{self._choice.describe(snapshot, len(rows))}  ", DARK.warn)
+        about.append_text(draw.describe_wins(snapshot, DARK) if rows else Text())
+        lines = Text("\n").join([about, Text(draw.legend(snapshot), DARK.muted)])
         self._base.query_one("#legend", Static).update(lines)
 
     def _show_answer(self) -> None:
@@ -387,8 +325,8 @@ class ScreenApp(App[int]):
             return
         problem, arm = min(self._problem, len(snapshot.problems) - 1), min(self._arm, len(snapshot.arms) - 1)
         with contextlib.suppress(Exception):  # not composed yet
-            screen.query_one("#tabs", Static).update(tabs(snapshot, problem, arm, self.palette))
-            screen.query_one("#answer", Static).update(draw_detail(snapshot, problem, arm, self.palette))
+            screen.query_one("#tabs", Static).update(tabs(snapshot, problem, arm, DARK))
+            screen.query_one("#answer", Static).update(draw_detail(snapshot, problem, arm, DARK))
 
     # Actions
 
@@ -462,17 +400,8 @@ class ScreenApp(App[int]):
         self._base.query_one("#search", Input).display = False
         self._base.set_focus(self._base.query_one(DataTable))
 
-    def action_filter(self, which: str) -> None:
+    def action_choose(self, which: str) -> None:
         self._choose(**{which: not vars(self._choice)[which]})
-
-    def action_next_order(self) -> None:
-        if self.snapshot is not None:
-            orders: list[int | None] = [None, draw.NAME, *[draw.WON] * (self.snapshot.reference is not None)]
-            orders += range(len(self.snapshot.arms))
-            self._choose(order=orders[(orders.index(self._choice.order) + 1) % len(orders)], reverse=False)
-
-    def action_reverse(self) -> None:
-        self._choose(reverse=not self._choice.reverse)
 
     def _choose(self, **changes: Any) -> None:
         """Show other problems, or in another order."""
@@ -491,55 +420,15 @@ class ScreenApp(App[int]):
             self._select(self._rows[event.cursor_row])
             self.action_answer()
 
-    @on(DataTable.HeaderSelected)
-    def _sort(self, event: DataTable.HeaderSelected) -> None:
-        """By the column's arm, by name, or by who won; again: reversed."""
-        if self.snapshot is not None:
-            column = self._problems.columns[event.column_index]
-            order = {"problem": draw.NAME, "against": draw.WON}.get(column.kind, column.arm or 0)
-            self._choose(order=order, reverse=self._choice.order == order and not self._choice.reverse)
-
     def _select(self, problem: int) -> None:
         if problem != self._problem:
             self._problem = problem
             self._again.set()
         self._show_answer()
 
-    def action_weigh(self) -> None:
-        if self.snapshot is None or not self.snapshot.problems or isinstance(self.screen, ModalScreen):
-            return
-        problem = self.snapshot.problems[min(self._problem, len(self.snapshot.problems) - 1)]
-        if len(problem.objectives) < 2:
-            self.notify(f"{clean(problem.name)} has one objective, so no weights", markup=False)
-        else:
-            self.push_screen(WeightsScreen(problem, self._weights), self._weigh)
-
-    def _weigh(self, weights: dict[str, float] | None) -> None:
-        if weights is not None and self.snapshot is not None:
-            self._weights, self.snapshot = weights, replace(self.snapshot, weighted=None)
-            self._again.set()
-        self.refresh_all()
-
     def action_help(self) -> None:
         if not any(isinstance(screen, HelpScreen) for screen in self.screen_stack):
             self.push_screen(HelpScreen())
-
-    def action_copy(self) -> None:
-        """Copy the text of the answer that is open; else the arms' standings and the verdict."""
-        if self.snapshot is None:
-            return
-        detail = self.snapshot.detail if self._shows_answer else None
-        if detail is not None and detail.answer is not None:
-            self.copy_to_clipboard(detail.answer.candidate.text)
-            self.notify(f"copied the answer of {clean(detail.arm)}", markup=False)
-        else:
-            title = best_title(self.snapshot)
-            arms = [
-                f"{arm.name}: solved {solved_cell(arm).text}, {title} {mean_best(self.snapshot, arm).text}"
-                for arm in self.snapshot.arms
-            ]
-            self.copy_to_clipboard("\n".join([*arms, *(verdict.text for verdict in self.snapshot.verdict)]) + "\n")
-            self.notify("copied the standings")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The commands of the palette: those of the keys."""

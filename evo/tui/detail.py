@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.style import Style
 from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
 from evo.progress.answer import Statement, StoredAnswer
@@ -14,7 +13,6 @@ from evo.tui.line import clean, clean_lines, shorten
 from evo.tui.palette import STRONG, Palette
 from evo.values import mark, write_number, write_signed, write_value
 from islands.browse import CandidateDetail
-from problems.weights import write_weights
 
 LINEAGE_TOLD_APART = 6
 MOST_CHARS = 40_000
@@ -38,37 +36,17 @@ def draw_detail(snapshot: Snapshot, problem: int, arm: int, palette: Palette) ->
     if detail.stored is None or detail.answer is None:
         return Group(Text("no valid answer yet", palette.muted), *_picture(detail.stated), *_prompt(detail))
     drawn = draw_answer(detail.stored, detail.answer, detail.seed, detail.stated, palette)
-    return Group(*_weighted(snapshot, palette), drawn, *_prompt(detail))
+    return Group(drawn, *_prompt(detail))
 
 
 def draw_best(snapshot: Snapshot, palette: Palette) -> RenderableType:
-    """The best answer to the selected problem, and the best one under chosen weights next to it."""
-    beside = Table.grid(padding=(0, 2, 0, 0), expand=True)
-    columns = [_short(snapshot, snapshot.detail, "best answer", palette), *_weighted(snapshot, palette)]
-    for _ in columns:
-        beside.add_column(ratio=1)
-    beside.add_row(*columns)
-    return beside
-
-
-def _weighted(snapshot: Snapshot, palette: Palette) -> list[RenderableType]:
-    """The best answer under the chosen weights, if there are any."""
-    chosen = snapshot.weighted
-    if chosen is None:
-        return []
-    if chosen.fault:
-        return [Text(clean(chosen.fault), palette.bad)]
-    title = f"best under {clean(write_weights(chosen.weights))}"
-    return [Group(_short(snapshot, chosen.detail, title, palette), "")]
-
-
-def _short(snapshot: Snapshot, detail: Detail | None, title: str, palette: Palette) -> RenderableType:
-    """An answer's origin, vector, picture and text."""
+    """The origin, vector, picture and text of the best answer to the selected problem."""
+    detail = snapshot.detail
     if detail is None or detail.stored is None or detail.answer is None:
         return Text("no valid answer yet", palette.muted)
     arm = f" of {clean(detail.arm)}" * (len(snapshot.arms) > 1)
     problem = f" to {shorten(detail.stored.problem.name, 30)}" * (len(snapshot.problems) > 1)
-    line = Text(f"{title}{arm}{problem}  ", STRONG).append(f"{_born(detail.stored, detail.seed)}  ", palette.muted)
+    line = Text(f"best answer{arm}{problem}  ", STRONG).append(f"{_born(detail.stored, detail.seed)}  ", palette.muted)
     drawn = [Text(clean_lines(detail.stated.picture))] * bool(detail.stated.picture.strip())
     return Group(line.append_text(_vector(detail.answer, palette)), *drawn, _text(detail.stored))
 

@@ -3,12 +3,10 @@ better."""
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
-import numpy as np
 import rich.table
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -16,6 +14,7 @@ from rich.text import Text
 from evo.progress.rows import (
     NONE,
     Table,
+    TableCell,
     arm_name,
     arm_rows,
     arm_weights,
@@ -138,59 +137,41 @@ def curves_title(snapshot: Snapshot) -> str:
     return "solve rate" if snapshot.has_targets else curve_title(snapshot)
 
 
-NAME, WON = -1, -2
-"""Orders of the table, in addition to those by an arm, which are the arms' numbers."""
-
-
 @dataclass(frozen=True)
 class TableChoice:
     """Which problems the table shows, and in what order.
 
     search: a part of the name, in any case
-    order: None for the original order; NAME; WON by how often the arms are ahead of the reference; else by an arm's
-        outcome
+    worst_first: by the mean over arms of what their column on the page is sorted by; else in the given order
     """
 
     search: str = ""
     unsolved: bool = False
     differing: bool = False
-    order: int | None = None
-    reverse: bool = False
+    worst_first: bool = False
 
     def describe(self, snapshot: Snapshot, shown: int) -> str:
         """The filters and the order in a few words; "" for neither."""
         parts = [f"/{self.search}"] * bool(self.search) + ["unsolved"] * self.unsolved + ["differing"] * self.differing
         parts = [f"{shown:,} of {len(snapshot.problems):,}", *parts] if parts else []
-        if self.order is not None or self.reverse:
-            named = {None: "number", NAME: "name", WON: "won"} | {n: arm.name for n, arm in enumerate(snapshot.arms)}
-            parts.append(f"by {named[self.order]}" + " reversed" * self.reverse)
+        parts += ["worst first"] * self.worst_first
         return clean(" · ".join(parts))
 
 
-def chosen_problems(snapshot: Snapshot, choice: TableChoice) -> list[int]:
-    """Numbers of the problems shown, in order."""
+def chosen_problems(table: Table, snapshot: Snapshot, choice: TableChoice) -> list[int]:
+    """Numbers of the problems shown, in order. table: of all problems"""
     names, part, standing = [one.name for one in snapshot.problems], choice.search.casefold(), snapshot.standing
     hidden = choice.unsolved & ~standing.unsolved | choice.differing & ~standing.differing
     rows = [row for row, name in enumerate(names) if part in name.casefold() and not hidden[row]]
-    if choice.order == NAME:
-        rows.sort(key=lambda row: natural(names[row]))
-    elif choice.order == WON:
-        rows.sort(key=np.nan_to_num(-standing.sign).sum(axis=0).__getitem__)
-    elif choice.order is not None:
-        rows.sort(key=partial(_outcome_order, snapshot, choice.order))
-    return rows[::-1] if choice.reverse else rows
+    if choice.worst_first:
+        outcomes = [at for at, column in enumerate(table.columns) if column.kind == "outcome"]
+        rows.sort(key=lambda row: sum(_rank(table.rows[row][at]) for at in outcomes), reverse=True)
+    return rows
 
 
-def natural(name: str) -> list[tuple[int, str]]:
-    """A key by which maze:hard/9 comes before maze:hard/10."""
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
-
-
-def _outcome_order(snapshot: Snapshot, arm: int, row: int) -> tuple[float, float, float]:
-    """Solved by most seeds first, of those the soonest, and the unsolved by the best value, the best first."""
-    standing, lower = snapshot.standing, fitness_objective(snapshot.problems[row].metrics).lower
-    best, share = float(standing.best[arm, row]), np.nan_to_num(standing.solved[arm, row])
-    return -share, standing.took[arm, row], np.inf if best != best else best if lower else -best
+def _rank(outcome: TableCell) -> float:
+    """The larger the worse; a problem without an answer comes first."""
+    return math.inf if outcome.sort is None else float(outcome.sort)
 
 
 def problem_titles(table: Table, snapshot: Snapshot, palette: Palette) -> list[Text]:

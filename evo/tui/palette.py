@@ -1,7 +1,7 @@
 """Styles of text: each arm's colour and mark, and the colours with a meaning. Nothing is shown by colour only.
 
-The arms' colours are those of evo.progress.arm_style, lighter on a dark background and darker on a light one, so that
-text has a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
+The arms' colours are those of evo.progress.arm_style, lighter on the screen's dark background, so that text has a
+contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from evo.progress.arm_style import COLOURS, style_of
+from evo.progress.arm_style import BAD, COLOURS, GOOD, WARN, style_of
 from evo.tui.line import clean, shorten
 
 if TYPE_CHECKING:
@@ -41,15 +41,15 @@ class Palette:
 
     @property
     def good(self) -> Style:
-        return Style(color=self.arms[2], bold=True)
+        return Style(color=self.arms[COLOURS.index(GOOD)], bold=True)
 
     @property
     def bad(self) -> Style:
-        return Style(color=self.arms[1], bold=True)
+        return Style(color=self.arms[COLOURS.index(BAD)], bold=True)
 
     @property
     def warn(self) -> Style:
-        return Style(color=self.arms[4], bold=True)
+        return Style(color=self.arms[COLOURS.index(WARN)], bold=True)
 
     def mood(self, name: str) -> Style:
         """The style of a state: good, bad, warn, or "" for none of them."""
@@ -73,6 +73,6 @@ class Palette:
 
 
 DARK = Palette(("#4d94ff", "#ff7a33", "#1fbf8f", "#e08fc0", "#f0b429", "#7fd4ff", "#a8a8a8"), Style(color="#9aa3ad"))
-LIGHT = Palette(("#0050a0", "#9c4200", "#006548", "#943570", "#774d00", "#145f87", "#575757"), Style(color="#525966"))
+"""Of the screen, whose background is dark."""
 TERMINAL = Palette(COLOURS)
-"""For a terminal whose background is not known."""
+"""Of text on a terminal, whose background is not known."""

@@ -1,5 +1,5 @@
 """Curves as braille dots: those of the arms over one axis, each named at its end and marked along its way, so that it
-is recognisable without colours; and one of a few cells, for a row of a table."""
+is recognisable without colours; and one of a few cells, for a line of text."""
 
 from __future__ import annotations
 

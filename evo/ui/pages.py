@@ -1,17 +1,15 @@
 """The pages of `evo ui`: the list of runs, the page of a run or a comparison as `evo report` writes it, with links, and
-the page of a candidate. Notes and tags of runs are written from here, and runs that have ended are deleted.
+the page of a candidate. They only read the database.
 
 The list and the page of a run have a script that asks the server for their version, and loads the page again when it is
-another: also a run that has ended may be resumed, verified or labelled.
+another: also a run that has ended may be resumed or verified.
 """
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -24,15 +22,12 @@ from markupsafe import Markup
 from evo.progress.answer import describe_verified, read_candidate, statement_of
 from evo.progress.model import Progress
 from evo.progress.rows import make_table, run_row
-from evo.progress.snapshot import have_ended
 from evo.report.page import build_page, content_policy, environment
 from islands.browse import offspring
-from islands.comparisons import delete_runs, label_runs, rivals_of, runs_named
-from islands.errors import NoRuns, RunBusy, UnknownRun
+from islands.errors import NoRuns
 from islands.names import format_db_option
-from islands.runs import RunOverview, by_comparison, group_count, overview, run_states
+from islands.runs import RunOverview, by_comparison, overview, run_states
 from islands.store import Store
-from islands.types import RunRecord
 from problems.objectives import value_of
 from problems.redaction import redact
 
@@ -65,8 +60,7 @@ class RunPages:
     Methods may be called from any thread."""
 
     def __init__(self, address: str) -> None:
-        """form: the secret that every form of these pages has, and no page of another site can know"""
-        self.address, self.form = address, secrets.token_urlsafe(24)
+        self.address = address
         self._reading = threading.Lock()  # pages are built one at a time
         self._pages: dict[str, BuiltPage] = {}
 
@@ -100,32 +94,6 @@ class RunPages:
         }
         return render_page("candidate.html.jinja", **values)
 
-    def question(self, name: str) -> BuiltPage:
-        """Whether to delete a run or a comparison. Raises as `delete`."""
-        with Store.open(self.address, read_only=True) as store:
-            runs = _deletable(store, name)
-            groups = sum(group_count(store, run.id)[0] for run in runs)
-        what = f"{len(runs)} run{'s' * (len(runs) > 1)} with {groups:,} iterations"
-        return render_page("delete.html.jinja", name=name, base=run_path(name), what=what, form=self.form)
-
-    def delete(self, name: str) -> None:
-        """Delete a run or a comparison, with the runs that verify it. Raises UnknownRun, and RunBusy unless it has
-        ended."""
-        with Store.open(self.address, must_exist=True) as store:
-            delete_runs(store, _deletable(store, name))
-        self._forget()
-
-    def label(self, name: str, note: str, tags: Sequence[str]) -> None:
-        """Store note and tags of a run or a comparison. Raises UnknownRun."""
-        with Store.open(self.address, must_exist=True) as store:
-            label_runs(store, runs_named(store, name), note, tags)
-        self._forget()
-
-    def _forget(self) -> None:
-        """What was changed here is on the next page, however fresh the last one is."""
-        with self._reading:
-            self._pages.clear()
-
     def _read(self, name: str, known: BuiltPage | None) -> BuiltPage:
         began = time.thread_time()
         try:
@@ -143,8 +111,7 @@ class RunPages:
     def _run(self, store: Store, name: str) -> BuiltPage:
         """As `evo report` builds it, with links to candidates, and without scoring anything on held-out cases."""
         page = build_page(Progress.open(store, name), base=run_path(name))
-        state, whole = page.snapshot.state(time.time())[0], page.snapshot.runs[0].listed_name == name
-        return render_page("run.html.jinja", live=True, page=page, state=state, labelled=whole, form=self.form)
+        return render_page("run.html.jinja", live=True, page=page, state=page.snapshot.state(time.time())[0])
 
     def _list(self, lines: list[RunOverview]) -> BuiltPage:
         """The rows of `evo runs`, the newest first; without any, commands to start from."""
@@ -157,21 +124,9 @@ class RunPages:
         values = {
             "database": named,
             "suffix": suffix,
-            "tags": sorted({tag for line in lines for tag in line.run.tags}),
             "runs": None if table is None else replace(table, filterable=True),
         }
         return render_page("runs.html.jinja", live=True, **values)
-
-
-def _deletable(store: Store, name: str) -> list[RunRecord]:
-    """The runs of that name, and those that verify them. A run of a comparison is not deleted alone."""
-    runs = runs_named(store, name)
-    if runs[0].listed_name != name:
-        raise UnknownRun(f"{name} is a run of the comparison {runs[0].listed_name}, which can be deleted as a whole")
-    runs += rivals_of(store, runs)
-    if not have_ended({run.status for run in runs}):
-        raise RunBusy(f"{name} is being searched; it can be deleted when it has ended")
-    return runs
 
 
 def run_path(name: str) -> str:

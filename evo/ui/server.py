@@ -1,10 +1,9 @@
 """The server of the page, with a thread for each connection.
 
 It listens on this machine only, unless it is given another host. A request must name this machine as its host, so that
-a site whose name was made to point here cannot read the page. No other origin is allowed. A GET only reads. A POST
-changes note and tags or deletes a run: it must come from a form of these pages, whose secret no other site knows.
-With a token, a request must carry it too. On another host there is always a token, and a request may name any host:
-under the name of another site a browser does not send the cookie with the token.
+a site whose name was made to point here cannot read the page. No other origin is allowed. There is GET and HEAD alone,
+and both only read. With a token, a request must carry it too. On another host there is always a token, and a request
+may name any host: under the name of another site a browser does not send the cookie with the token.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from evo.exit_status import exit_code_of, message_of
-from evo.ui.pages import BuiltPage, RunPages, page_policy, render_page, run_path
-from islands.errors import RunBusy, UnknownRun
+from evo.ui.pages import BuiltPage, RunPages, page_policy, render_page
+from islands.errors import UnknownRun
 from problems.redaction import redact
 
 _HOST = "127.0.0.1"
@@ -40,8 +39,6 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_FORM_BYTES, _LABEL_CHARS = 64_000, 4_000
-"""Of a form, and of a note."""
 _HOST_HEADER = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:@/\[\]]+)(:\d+)?")
 
 
@@ -92,14 +89,11 @@ class _Handler(BaseHTTPRequestHandler):
         path = [unquote(part) for part in split.path.split("/")[1:]]
         try:
             if self._admit(split.path, _fields(split.query)):
-                self._change(path) if self.command == "POST" else self._answer(path)
+                self._answer(path)
         except RequestRefused as refused:
-            headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close"}  # its form may be unread
-            self._send(refused.status, str(refused).encode(), headers)
+            self._send(refused.status, str(refused).encode(), {"Content-Type": "text/plain; charset=utf-8"})
         except UnknownRun as error:
             self._fail(HTTPStatus.NOT_FOUND, "Not found", str(error))
-        except RunBusy as error:
-            self._fail(HTTPStatus.CONFLICT, "Not now", str(error))
         except (ConnectionError, TimeoutError):
             self.close_connection = True
         except Exception as error:
@@ -109,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of ours", f"{type(error).__name__}: {error}")
         return None
 
-    do_HEAD = do_POST = do_GET
+    do_HEAD = do_GET
 
     def _admit(self, path: str, query: Mapping[str, str]) -> bool:
         """Whether the request gets its answer; False if it was answered with a redirection. Raises RequestRefused."""
@@ -121,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         token, cookie = self.server.token, f"evo_ui_{self.server.port}"
         if not token:
             return True
-        if self.command != "POST" and "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
+        if "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
             # removes the token from the address, which the browser keeps in its history
             rest = urlencode({key: value for key, value in query.items() if key != "token"})
             target = "/" + path.lstrip("/") + (f"?{rest}" if rest else "")
@@ -136,35 +130,12 @@ class _Handler(BaseHTTPRequestHandler):
             raise RequestRefused(HTTPStatus.FORBIDDEN, "open the address that evo ui printed, with its token")
         return True
 
-    def _change(self, path: list[str]) -> None:
-        """Do what a form asks for. Raises RequestRefused unless it is one of ours."""
-        size = self.headers.get("Content-Length", "")
-        if not re.fullmatch("[0-9]{1,6}", size) or int(size) > _FORM_BYTES:
-            raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a form has at most {_FORM_BYTES:,} bytes")
-        sent = _fields(self.rfile.read(int(size)).decode("utf-8", "replace"))
-        pages, ours = self.server.pages, self.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
-        if not ours or not hmac.compare_digest(sent.get("form", "").encode(), pages.form.encode()):
-            raise RequestRefused(HTTPStatus.FORBIDDEN, "only forms of this page change runs; load it again")
-        match path:
-            case ["run", name, "label"]:
-                note, tags = (sent.get(key, "").replace("\r\n", "\n")[:_LABEL_CHARS] for key in ("note", "tags"))
-                pages.label(name, note, list(dict.fromkeys(re.findall(r"[^\s,#]+", tags))))
-                target = run_path(name)
-            case ["run", name, "delete"]:
-                pages.delete(name)
-                target = "/"
-            case _:
-                raise UnknownRun("there is no such form")
-        self._send(HTTPStatus.SEE_OTHER, b"", {"Location": target})
-
     def _answer(self, path: list[str]) -> None:
         match path:
             case [""]:
                 self._show(self.server.pages.page())
             case ["run", name] if name:
                 self._show(self.server.pages.page(name))
-            case ["run", name, "delete"] if name:
-                self._show(self.server.pages.question(name))
             case ["run", name, "candidate", id] if name and re.fullmatch("[0-9]{1,18}", id):
                 self._show(self.server.pages.candidate(name, int(id)))
             case _:

@@ -23,7 +23,7 @@ from evo.runs.resume import resume_run
 from evo.runs.start import Changes, start_run
 from evo.search import resources as shared
 from islands.blobs import compress
-from islands.comparisons import PlannedRun, label_runs, plan
+from islands.comparisons import PlannedRun, plan
 from islands.schema import Candidates, PromptTexts, Rollouts, Runs
 from islands.store import Store
 from problems.contract import Problem, Score, ScorerFault
@@ -242,8 +242,8 @@ def as_comparison():
 
 @pytest.fixture
 def hostile(search_with, as_comparison, tmp_path):
-    """The address of a database with a comparison `both`, whose names, prompts, answers, feedback, errors, note and
-    tags hold what must not be believed. A best answer has a line of 1 MB."""
+    """The address of a database with a comparison `both`, whose names, prompts, answers, feedback and errors hold
+    what must not be believed. A best answer has a line of 1 MB."""
     address, runs, long = f"sqlite:///{tmp_path / 'hostile.db'}", {}, HOSTILE + "x" * 1_000_000
     for arm in ("</script><b>", "$x_1$ & \"q\" 'q'"):
         for seed in range(2):
@@ -253,7 +253,6 @@ def hostile(search_with, as_comparison, tmp_path):
                 thread.submit(search_with, *searched, name=name, seed=seed, answers=1, iterations=4).result()
     as_comparison(address, runs)
     with Store.open(address) as store:
-        label_runs(store, store.runs(), HOSTILE, [HOSTILE])
         best = store.problems(store.runs()[0].id)[1].best
         changes = [
             update(Runs).values(command="evo run '<script>alert(3)</script>'", reason="</td><b>no"),

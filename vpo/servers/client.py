@@ -43,9 +43,19 @@ _NOT_PARAMETERS = (401, 402, 403, 404, 408, 409, 429)
 _RETRIED = (408, 409, 429)
 
 _OVERFLOW = re.compile(
-    r"context[_ ](?:length|window|size)|prompt is too long|(?:input|prompt)\D{0,30} (?:exceeds|longer than)|n_ctx",
+    r"context[_ ](?:length|window|size)|maximum model length|prompt is too long|n_ctx"
+    r"|(?:input|prompt)\D{0,30} (?:exceeds|longer than)",
     re.IGNORECASE,
 )
+_CONTEXT = re.compile(
+    r"(?:context[_ ](?:length|window|size)|maximum model length|\bn_ctx)\b\D{0,20}?(\d[\d,]*)", re.IGNORECASE
+)
+_PROMPT = re.compile(
+    r"(\d[\d,]*) (?:in the messages|in (?:your|the) prompt|(?:input|prompt) tokens|tokens from the input|of text input)"
+    r"|(?:resulted in |n_prompt_tokens\W+|(?:input|prompt|request) \((?:length )?)(\d[\d,]*)",
+    re.IGNORECASE,
+)
+"""In the refusal of a request that is too long: the tokens of the model's context, and those of the prompt."""
 _MOST = re.compile(r"at most (\d[\d,]*) (?:completion|output)", re.IGNORECASE)
 """In the refusal of a limit that no prompt may have."""
 _FILTERED = re.compile(r"content[_ ](?:filter|policy|management)|responsibleaipolicy", re.IGNORECASE)
@@ -143,7 +153,7 @@ class Server:
         await self._client.close()
 
     async def _complete(self, request: GroupRequest, discarded: list[TokenCount]) -> Reply:
-        limit = request.limit
+        limit, fits = request.limit, False
         for _ in range(_CHANGES):
             body = self._body(request, min(limit, self._most or limit))
             try:
@@ -156,7 +166,10 @@ class Server:
                 if _FILTERED.search(words(error)):
                     return Reply(refused=True)
                 if is_overflow(error):
-                    limit = self._shorten(error, request.limit, body[self._limit_name])
+                    limit, counted = self._shorten(error, request.limit, body[self._limit_name])
+                    if not counted and not fits and limit > LEAST_ANSWER:
+                        await self._check_fits(request, body, discarded)
+                        fits = True
                 elif not self._change(error, body):
                     raise as_unavailable(error, self.endpoint) from None
             except openai.APIError as error:
@@ -241,18 +254,31 @@ class Server:
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [warn_of_pause]}),
         )
 
-    def _shorten(self, error: openai.APIStatusError, limit: int, asked: int) -> int:
-        """The limit of the next request, half of the one refused, or what the model writes at most. Raises
-        PromptTooLong. limit: of the user"""
+    def _shorten(self, error: openai.APIStatusError, limit: int, asked: int) -> tuple[int, bool]:
+        """The limit of the next request, and whether the refusal says it: what the model writes at most, or the room
+        that the prompt leaves; else half of the one refused. Raises PromptTooLong. limit: of the user"""
         most = _MOST.search(words(error))
-        if most is not None and int(most[1].replace(",", "")) < asked:
-            self._most = int(most[1].replace(",", ""))
-            return limit
-        least = min(limit, LEAST_ANSWER)
-        if asked <= least:
-            text = "refuses a prompt as too long for its context: show fewer or shorter inspirations"
-            raise PromptTooLong(f"{self.endpoint.model} {text}")
-        return max(asked // 2, least)
+        if most is not None and _number(most[1]) < asked:
+            self._most = _number(most[1])
+            return limit, True
+        least, (room, exact) = min(limit, LEAST_ANSWER), room_left(words(error), asked)
+        if min(asked - 1, room) < least:
+            raise self._too_long()
+        return (room, True) if exact else (max(asked // 2, least), False)
+
+    async def _check_fits(self, request: GroupRequest, body: dict[str, Any], discarded: list[TokenCount]) -> None:
+        """Raise PromptTooLong if the prompt of a refused request leaves no room for the shortest answer either."""
+        least = {name: value for name, value in body.items() if name != "n"}
+        least[self._limit_name] = min(request.limit, LEAST_ANSWER)
+        try:
+            reply = await self._until_readable(least, request.prompt, discarded)
+        except openai.APIStatusError as error:
+            raise (self._too_long() if is_overflow(error) else as_unavailable(error, self.endpoint)) from None
+        discarded.append(reply.count)
+
+    def _too_long(self) -> PromptTooLong:
+        text = "refuses a prompt as too long for its context: show fewer or shorter inspirations"
+        return PromptTooLong(f"{self.endpoint.model} {text}")
 
     def _change(self, error: openai.APIStatusError, body: dict[str, Any]) -> bool:
         """Whether the next request will be another one, without what this refusal was about."""
@@ -323,6 +349,22 @@ class TokenText:
 def is_overflow(error: openai.APIStatusError) -> bool:
     """Whether a request was refused for its length, or for that of the answer asked for."""
     return any(pattern.search(words(error)) for pattern in (_MOST, _OVERFLOW))
+
+
+def room_left(text: str, asked: int) -> tuple[int, bool]:
+    """(tokens that a prompt leaves for an answer, at most; whether these are all of them) by the refusal of a request
+    that is too long. asked: tokens of its answer
+
+    vLLM reads no more of a prompt than one token beyond what the answer leaves, so that its count may be too small."""
+    context, prompt = _CONTEXT.search(text), _PROMPT.search(text)
+    if context is None or prompt is None:
+        return asked, False
+    room = _number(context[1]) - _number(prompt[1] or prompt[2])
+    return room, room < asked - 1 and "at least" not in text
+
+
+def _number(digits: str) -> int:
+    return int(digits.replace(",", ""))
 
 
 def words(error: openai.APIStatusError) -> str:

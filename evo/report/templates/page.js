@@ -42,9 +42,7 @@
     const box = document.getElementById(field.dataset.filter);
     const wanted = field.value.toLowerCase();
     const rows = all("tbody tr", box);
-    const fits = (text) => (wanted.startsWith("#") ? text.split(/\s+/).includes(wanted) : text.includes(wanted));
-    for (const row of rows) row.hidden = ![...row.cells].some((cell) => fits(cell.innerText.toLowerCase()));
-    for (const tag of all("[data-tag]")) tag.ariaPressed = tag.dataset.tag.toLowerCase() === wanted;
+    for (const row of rows) row.hidden = ![...row.cells].some((cell) => cell.innerText.toLowerCase().includes(wanted));
     all(".count", box)[0].textContent = `${rows.filter((row) => !row.hidden).length} shown`;
   };
   const panels = () => {
@@ -389,12 +387,6 @@
       });
     for (const button of all("button[data-copy]", within)) copying(button, () => document.getElementById(button.dataset.copy).innerText);
     for (const button of all("button[data-copy-front]", within)) copying(button, () => copyOf(button));
-    for (const tag of all("[data-tag]", within))
-      tag.addEventListener("click", () => {
-        const [field] = all("input[data-filter]");
-        field.value = tag.ariaPressed === "true" ? "" : tag.dataset.tag;
-        pick(field);
-      });
     panels();
   };
   prepare(document);

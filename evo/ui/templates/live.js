@@ -11,7 +11,7 @@
       return [`${box} ${numbers[box]}`, one];
     });
   };
-  const [folds, fields, headings, places] = ["details", "select, input, textarea", "th[aria-sort]", "a, button, summary, select, input, textarea, pre"];
+  const [folds, fields, headings, places] = ["details", "select, input", "th[aria-sort]", "a, button, summary, select, input, pre"];
   const read = (selector, value) => Object.fromEntries(keyed(selector).map(([key, one]) => [key, value(one)]));
   const write = (selector, kept, act) => keyed(selector).forEach(([key, one]) => key in kept && act(one, kept[key]));
   const look = () => ({

@@ -57,8 +57,9 @@ def test_a_directory_of_many_scorers_is_named_by_a_pattern(here, capsys):
 def test_a_run_that_is_there_is_named_for_one_that_is_not(here, capsys):
     assert invoke(["run", "maze:test", *LOCAL, "--iterations", "1", "--name", "first", "--plain"]) == 0
     capsys.readouterr()
-    for command in (["show"], ["best"], ["report"], ["resume"], ["export", "-o", "x.jsonl"]):
+    for command in (["show"], ["best"], ["report", "-o", "no/x.html"], ["resume"], ["export", "-o", "no/x.jsonl"]):
         assert "did you mean first?" in refused(capsys, command[0], "frist", *command[1:])
+    assert "there is no directory no" in refused(capsys, "export", "first", "-o", "no/x.jsonl")
     assert "first" in refused(capsys, "run", "maze:test", *LOCAL, "--name", "first")
     code, _, error = evo(capsys, "resume", "first", "--max-cost", "1")
     assert code == 2 and PRICE in error

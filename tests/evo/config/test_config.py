@@ -63,6 +63,9 @@ def test_a_run_with_settings_of_another_version_is_refused_by_name(tmp_path):
         run = store.create_run("old", config, command="", seed=0, commit="")
         with pytest.raises(BadInput, match="^run old has settings of another version of evo.*: reflect$"):
             config_of(run)
+        labelled = {**config, "reflect": None, "note": "a try", "tags": ["slow"]}
+        run = store.create_run("labelled", labelled, command="", seed=0, commit="")
+        assert config_of(run).policy == "embedded:base"
 
 
 class Inner(BaseModel):

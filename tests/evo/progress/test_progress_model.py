@@ -17,6 +17,7 @@ from support.run_records import run_record
 from evo.comparison.results import Results, drawn_times
 from evo.comparison.summary import best_curve, solve_curve
 from evo.progress import answer as answers
+from evo.progress import model
 from evo.progress.answer import Statement, best_known_of, describe_best_known, statement_of
 from evo.progress.model import Progress
 from evo.progress.snapshot import ArmSnapshot, Snapshot
@@ -162,25 +163,24 @@ def test_the_detail_of_the_chosen_answer_and_before_there_is_one_what_is_asked(d
     search("base", 0, 6)
     with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
-        progress.select(0, "base")
-        first = settled(progress).detail
+        base, grpo = (at for at, arm in enumerate(progress.comparison.arms) if arm.name in ("base", "grpo"))
+        progress.refresh()
+        first = progress.snapshot_with_best(0, base).detail
         search("base", 0)
-        best = settled(progress).detail
+        assert settled(progress).detail is None
+        best = progress.snapshot_with_best(0, base).detail
         record = store.problems(store.run("cmp/base/s0").id)[0]
         answer = best.answer.candidate
         assert (answer.id, answer.fitness) == (record.best, record.best_fitness)
         assert answer.fitness >= first.answer.candidate.fitness and best.answer.lineage[0].id == answer.id
-        progress.select(0, "grpo")
-        assert settled(progress).detail.answer is None
-        progress.select(0, "nobody")
-        assert settled(progress).detail is None
+        assert progress.snapshot_with_best(0, grpo).detail.answer is None
     with Store.open(db) as store, store.begin() as tx:
         tx.connection.execute(update(PromptGroups).values(best=None, best_fitness=None))
         tx.connection.execute(update(Candidates).values(error="no score"))
     with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
-        progress.select(1, "base")
-        snapshot = settled(progress)
+        progress.refresh()
+        snapshot = progress.snapshot_with_best(1, base)
     assert snapshot.detail.answer is None and "Write eight digits." in snapshot.detail.origin.user
     console = Console(width=80, file=io.StringIO())
     console.print(draw_detail(snapshot, 1, 0, DARK))
@@ -329,7 +329,7 @@ def test_nothing_is_said_of_what_was_not_searched(given):
 
 def test_the_detail_has_the_prompt_and_the_whole_text(small):
     with Store.open(small, read_only=True) as store:
-        found = Progress.open(store, "run").best(0, "run")
+        found = Progress.open(store, "run").best(0, 0)
     assert found.stored.iteration is not None and found.answer.candidate.text in found.origin.chain
     assert "eight digits" in found.origin.user and found.stated == Statement()
     assert found.origin.place >= 0
@@ -366,7 +366,12 @@ def test_horizons_of_thinned_searches_are_the_last_times_that_all_have_reached()
     assert np.isfinite(curve.mean[:2]).all() and np.isnan(curve.mean[2])
 
 
-def test_a_training_is_shown_by_the_metrics_that_have_a_number(small):
+def test_a_training_is_shown_by_the_metrics_that_have_a_number(small, monkeypatch):
+    """Each reading reads the new steps alone."""
+    begun, read = list[int](), model.training_steps
+    monkeypatch.setattr(
+        model, "training_steps", lambda store, run, after: begun.append(after) or read(store, run, after)
+    )
     with Store.open(small) as store:
         run = store.run("run")
         progress, stored = Progress(store, "run"), 0
@@ -380,6 +385,7 @@ def test_a_training_is_shown_by_the_metrics_that_have_a_number(small):
             shown = progress.training(0)["loss"]
             np.testing.assert_array_equal(shown.at, np.arange(upto))
             np.testing.assert_array_equal(shown.mean, [np.nan, *np.arange(1, upto) / 2])
+    assert begun == [-1, 2, 2, 7]
 
 
 GAIN = "held out: solve@30 0.20 -> 0.60, best@30 0.70 -> 0.90 on 20 problems of maze:hard"

@@ -78,7 +78,7 @@ def test_best_answers_have_their_origin(made, finished):
     page, html = finished
     with Store.open(made, read_only=True) as store:
         progress = Progress.open(store, "made-up")
-        details = [progress.best(row, arm.name) for row in range(5) for arm in progress.comparison.arms]
+        details = [progress.best(row, arm) for row in range(5) for arm in range(len(progress.comparison.arms))]
     answers = [answer for one in page.details for answer in one.answers]
     for answer, detail in zip(answers, details, strict=True):
         assert answer.stored.candidate == detail.answer.candidate

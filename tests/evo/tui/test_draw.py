@@ -4,17 +4,19 @@ import io
 import math
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import screen_samples as samples
 from rich.console import Console
 
 from evo.comparison.results import standings
 from evo.progress.answer import diff_answers, unit_of
-from evo.progress.rows import against_cell, outcome_cell, problems_table
+from evo.progress.rows import Table, TableColumn, against_cell, outcome_cell, problems_table, word_cell
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
-from evo.tui.draw import NAME, WON, TableChoice, chosen_problems, natural, problem_rows, problem_titles
+from evo.tui.draw import TableChoice, chosen_problems, problem_rows, problem_titles
 from evo.tui.palette import DARK
 from islands.lock import LOST
 from problems.objectives import Objective
@@ -131,20 +133,26 @@ def test_problems_are_filtered_and_ordered():
     standing = snapshot.standing
 
     def rows(**choice):
-        return chosen_problems(snapshot, TableChoice(**choice))
+        return chosen_problems(problems_table(snapshot), snapshot, TableChoice(**choice))
 
-    assert rows() == rows(order=NAME) == rows(reverse=True)[::-1] == list(range(12)), "9 before 10"
-    assert natural("a/10") > natural("a/9") and rows(search="/1") == [1, 10, 11]
-    took = [standing.took[3, row] for row in rows(order=3)]
-    assert took == sorted(took) and not math.isinf(took[0])
-    by_best = [row for row in rows(order=1) if standing.solved[1, row] == 0]
-    assert len(by_best) > 1 and by_best == sorted(by_best, key=lambda row: -standing.best[1, row])
-    ahead = [standing.sign[:, row].sum() for row in rows(order=WON)]
-    assert ahead == sorted(ahead, reverse=True)
+    assert rows() == list(range(12)) and rows(search="/1") == [1, 10, 11]
     assert rows(unsolved=True) == [row for row in range(12) if standing.unsolved[row]] != rows()
     assert rows(differing=True) == [row for row in range(12) if standing.differing[row]] != rows()
-    choice = TableChoice(search="1", unsolved=True, order=NAME)
-    assert choice.describe(snapshot, 3) == "3 of 12 · /1 · unsolved · by name"
+    choice = TableChoice(search="1", unsolved=True, worst_first=True)
+    assert choice.describe(snapshot, 3) == "3 of 12 · /1 · unsolved · worst first"
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_the_worst_problems_come_first(lower):
+    """Those without an answer, then the unsolved from the worst value on, then those that took the longest."""
+    objective = Objective("cost", lower=lower)
+    solved, took = np.array([[1.0, 1.0, 0.0, 0.0, 0.0, 0.5]]), np.array([[5.0, 30.0, *[math.inf] * 3, 7.0]])
+    best = np.array([[1.0, 1.0, 0.9, 0.2, math.nan, 0.4]])
+    standing = SimpleNamespace(solved=solved, took=took, best=best)
+    cells = [(word_cell(str(row)), outcome_cell(standing, 0, row, 2, objective)) for row in range(6)]
+    table = Table("", "", (TableColumn("problem", kind="problem"), TableColumn("a", kind="outcome")), tuple(cells))
+    worst = chosen_problems(table, samples.finished(6), TableChoice(worst_first=True))
+    assert worst == [4, *([2, 3] if lower else [3, 2]), 5, 1, 0]
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])

@@ -30,6 +30,7 @@ from support.completion_server import (
 from problems.types import Prompt, Rollout, ScoredRollout, Unanswered, prompt_tokens
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import policy_at
+from vpo.servers.client import room_left
 from vpo.servers.policy import ServedPolicy
 
 PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
@@ -206,6 +207,44 @@ def test_a_prompt_beyond_the_context_is_too_long_and_one_that_leaves_some_room_g
         for characters in (150, 250):
             with pytest.raises(PromptTooLong, match="fewer or shorter inspirations"):
                 ask(characters)
+
+
+@pytest.mark.parametrize(("said", "room", "exact"), REPLIES["too_long"])
+def test_a_prompt_that_is_too_long_costs_one_refusal_or_two(said: str, room: int, exact: bool) -> None:
+    """Two where the server does not say how long the prompt is."""
+    assert room_left(said, 500) == (room, exact)
+
+    def refuse(server: CompletionServer, handler: Any, body: dict[str, Any]) -> bool:
+        fits = room > 0 and body["max_tokens"] <= room
+        if not fits:
+            send(handler, 400, {"error": {"message": said}})
+        return not fits
+
+    with completion_server(refuse=refuse, engine="someone") as server:
+        if exact and room >= 64:
+            assert asked(server, max_tokens=500)[0][0].text
+            assert [request["max_tokens"] for request in server.requests] == [500, room]
+        elif exact:
+            with pytest.raises(PromptTooLong, match="fewer or shorter inspirations"):
+                asked(server, max_tokens=500)
+            assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(("room", "limits"), [(0, [500, 64]), (70, [500, 64, 250, 125, 64]), (300, [500, 64, 250])])
+def test_a_refusal_without_a_count_is_followed_by_the_shortest_request_first(room: int, limits: list[int]) -> None:
+    def refuse(server: CompletionServer, handler: Any, body: dict[str, Any]) -> bool:
+        if body["max_tokens"] > room:
+            send(handler, 400, {"error": {"message": "the input length exceeds the context length"}})
+        return bool(body["max_tokens"] > room)
+
+    with completion_server(refuse=refuse, engine="someone") as server:
+        if room:
+            assert asked(server, rollouts=3, max_tokens=500)[0][0].text
+        else:
+            with pytest.raises(PromptTooLong, match="fewer or shorter inspirations"):
+                asked(server, rollouts=3, max_tokens=500)
+        assert [request["max_tokens"] for request in server.requests] == limits
+        assert [request.get("n", 1) for request in server.requests[:2]] == [3, 1]
 
 
 @pytest.mark.parametrize(("name", "said"), REPLIES["unknown"])
