@@ -120,7 +120,7 @@ class CandidateReader:
     def __init__(self, store: Store, cache_bytes: int = 16 << 20) -> None:
         self._store = store
         self._room = cache_bytes
-        self._cache: OrderedDict[int, Candidate] = OrderedDict()
+        self._cache: OrderedDict[int, tuple[Candidate, int]] = OrderedDict()  # with its bytes
         self.pinned: dict[int, Candidate] = {}
 
     def unpin(self, committed: bool) -> None:
@@ -135,13 +135,13 @@ class CandidateReader:
         found: dict[int, Candidate] = {}
         missing = []
         for id in ids:
-            candidate = self.pinned.get(id) or self._cache.get(id)
-            if candidate is None:
-                missing.append(id)
-                continue
-            found[id] = candidate
-            if id in self._cache:
+            if id in self.pinned:
+                found[id] = self.pinned[id]
+            elif id in self._cache:
+                found[id] = self._cache[id][0]
                 self._cache.move_to_end(id)
+            else:
+                missing.append(id)
         if missing:
             with self._store.read() as connection:
                 # a few lengths, each compiled once: 1, 2, 4, 8... with the last id repeated
@@ -156,11 +156,12 @@ class CandidateReader:
     def _remember(self, candidate: Candidate) -> None:
         if candidate.id in self._cache:
             return
-        self._cache[candidate.id] = candidate
-        self._room -= _RECORD_BYTES + len(candidate.text) + len(candidate.feedback)
+        size = _RECORD_BYTES + len(candidate.text) + len(candidate.feedback)
+        self._cache[candidate.id] = candidate, size
+        self._room -= size
         while self._room < 0 and self._cache:
-            _, oldest = self._cache.popitem(last=False)
-            self._room += _RECORD_BYTES + len(oldest.text) + len(oldest.feedback)
+            _, (_, freed) = self._cache.popitem(last=False)
+            self._room += freed
 
 
 class StoredCandidate(NamedTuple):

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from islands.blobs import base_of_ids, compress, fold, ids_to_bytes, pack_floats
 from islands.engine import PreparedStatement
-from islands.schema import AnswerLinks, Candidates, Migrations, Problems, PromptGroups, PromptTexts, Rollouts
+from islands.schema import AnswerLinks, Candidates, Migrations, PromptGroups, PromptTexts, Rollouts
 from islands.store import Store, Transaction
 from islands.types import GroupSums, ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
@@ -153,7 +153,3 @@ class GroupWriter:
         common: dict[str, int | None] = dict(problem_id=self._problem.id, sequence=sequence, generation=generation)
         rows = [dict(common, source=source, target=target, candidate_id=id) for source, target, id in moves]
         tx.connection.execute(insert(Migrations), rows or [dict(common, source=None, target=None, candidate_id=None)])
-
-    def write_problem(self, tx: Transaction, **values: Any) -> None:
-        """Columns of the problem: its best candidate, the settled dimensions of its grid."""
-        tx.connection.execute(update(Problems).where(Problems.c.id == self._problem.id).values(values))

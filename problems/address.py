@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -206,13 +206,14 @@ def _filter_evaluation(place: str, filters: Iterable[tuple[str, str]]) -> list[s
 
 def grouped(addresses: Iterable[str]) -> Iterator[str]:
     """The addresses, in order, neighbours of one file as one."""
-
-    def stem(line: str) -> str:
-        """The part that neighbours which are read at once have in common; of every other line the line."""
+    group, stem = list[str](), ""
+    for line in chain(addresses, ["\n"]):  # no address: it ends the last group
         common, slash, last = line.rpartition("/")
         several = slash and line.startswith(_READ_AT_ONCE) and not set(last) & set("-?,.")
-        return common if several and not user_path(line.partition(":")[2]).exists() else line
-
-    for _, group in groupby(addresses, key=stem):
-        first, *others = dict.fromkeys(group)
-        yield ",".join([first, *(other.rpartition("/")[2] for other in others)]) if others else first
+        shared = common if several and not user_path(line.partition(":")[2]).exists() else line
+        if group and shared != stem:
+            first, *others = dict.fromkeys(group)
+            yield ",".join([first, *(other.rpartition("/")[2] for other in others)]) if others else first
+            group = []
+        group.append(line)
+        stem = shared

@@ -18,7 +18,6 @@ from rich.text import Text
 
 from evo.cli.flags import flag
 from evo.cli.options import (
-    WIDE,
     db_option,
     json_option,
     named_weights_option,
@@ -358,14 +357,14 @@ def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
         shown = comparison_dict(progress)
         print_json({**shown, "runs": [{**run, "checkpoints": saved[run["name"]]} for run in shown["runs"]]})
         return
-    console = Console(highlight=False, width=WIDE)
+    console = open_wide_console()
     first = comparison.runs[0]
-    console.print(first.command, style="dim", soft_wrap=True, markup=False)
+    console.print(first.command, style="dim", soft_wrap=True)
     print_comparison(console, progress, details=details)
     for run in comparison.runs:
         if saved[run.name]:
-            console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
-    console.print(f"one run: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
+            console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True)
+    console.print(f"one run: evo show {shlex.quote(first.name)}", soft_wrap=True)
 
 
 _LEGEND = {

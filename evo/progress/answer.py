@@ -32,8 +32,8 @@ from problems.objectives import Objective, Value, own_values, value_of
 from problems.registry import BUILT_IN, resolve
 from problems.weights import scorer_fingerprint, weigh_as_stored
 
-AT_ONCE, IDS_NAMED = 500, 3
-SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
+_AT_ONCE, _IDS_NAMED = 500, 3
+_SHOWN_LINES, _SHOWN_CHARS, _LINE_CHARS = 160, 6_000, 400
 NO_ORIGIN = Origin("", "", "", 0)
 """The origin of a seed, which no prompt led to."""
 
@@ -53,7 +53,7 @@ class StoredAnswer:
     parent: Candidate | None
     origin: Origin = NO_ORIGIN
     lineage: tuple[CandidateSummary, ...] = ()
-    room: int = SHOWN_CHARS
+    room: int = _SHOWN_CHARS
 
     @property
     def value(self) -> Value:
@@ -110,7 +110,7 @@ class StoredAnswer:
 
 
 def read_candidate(
-    store: Store, name: str, candidate_id: int, *, lineage: int, room: int = SHOWN_CHARS
+    store: Store, name: str, candidate_id: int, *, lineage: int, room: int = _SHOWN_CHARS
 ) -> tuple[RunRecord, CandidateDetail, StoredAnswer]:
     """A candidate of the run, or of the comparison, of that name. lineage, room: as for read_answers. Raises
     UnknownRun."""
@@ -120,20 +120,20 @@ def read_candidate(
             answers = read_answers(store, {candidate_id: found.problem}, lineage=lineage, room=room)
             return run, found, answers[candidate_id]
     known = [str(held.id) for _, held in best_of(store, runs[0].id) if held is not None]
-    hint = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
+    hint = f"; its best ones are {', '.join(known[:_IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
     raise UnknownRun(f"{name} has no candidate {candidate_id}{hint}")
 
 
 def read_answers(
-    store: Store, problems: Mapping[int, ProblemRecord], *, lineage: int = 0, room: int = SHOWN_CHARS
+    store: Store, problems: Mapping[int, ProblemRecord], *, lineage: int = 0, room: int = _SHOWN_CHARS
 ) -> dict[int, StoredAnswer]:
     """The answers by candidate id. Raises KeyError for an id that is not stored.
 
     problems: of each candidate; lineage: how long it is at most
     """
     reader, answers, ids = CandidateReader(store, 0), dict[int, StoredAnswer](), list(problems)
-    for start in range(0, len(ids), AT_ONCE):
-        part = ids[start : start + AT_ONCE]
+    for start in range(0, len(ids), _AT_ONCE):
+        part = ids[start : start + _AT_ONCE]
         candidates, given = reader.fetch(part), origins(store, part)
         parents = {parent.id: parent for parent in reader.fetch([c.parent for c in candidates if c.parent is not None])}
         for one in candidates:
@@ -182,7 +182,7 @@ def _look_up(address: str, fingerprint: str | None, metrics: tuple[Objective, ..
     return None
 
 
-EQUAL = 1e-9
+_EQUAL = 1e-9
 """Two numeric copies of one optimum differ by less than this share of it."""
 
 
@@ -199,14 +199,14 @@ def describe_best_known(fitness: float | None, known: float) -> str:
     told = f"best known {known:.9g}"
     if fitness is None or known <= 0:
         return told
-    if fitness > known * (1 + EQUAL):
+    if fitness > known * (1 + _EQUAL):
         return f"{told}, and this is above it"
-    if fitness >= known * (1 - EQUAL):
+    if fitness >= known * (1 - _EQUAL):
         return f"{told}, reached"
     return f"{told}, {min(99.9999, 100 * fitness / known):.6g}% reached"
 
 
-MOST_CHOICES = 50
+_MOST_CHOICES = 50
 """Answers to choose from at most: the last ones that were the best."""
 _CACHE_BYTES = 1 << 24
 
@@ -236,7 +236,7 @@ def choose_held_out(
     problem = _holding_out(record)
     if problem is None:
         raise BadInput(f"--held-out: {record.name} has no held-out cases; a scorer file defines held_out(answer)")
-    steps = course_of(store, run.id).improvements.get(record.id, [])[-MOST_CHOICES:]
+    steps = course_of(store, run.id).improvements.get(record.id, [])[-_MOST_CHOICES:]
     candidates = CandidateReader(store, _CACHE_BYTES).fetch([step.candidate for step in steps])
     scored = [(problem.score_held_out(candidate.text), candidate) for candidate in candidates]
     valid = [(score.fitness, number) for number, (score, _) in enumerate(scored) if score.error is None]
@@ -288,9 +288,9 @@ def describe_score(score: Score, metrics: Sequence[Objective], held_out: bool = 
     return f"{'held out' if held_out else 'scored again'}: {write_scored(plain, score)}{fault}"
 
 
-COMPARED_LINES, COMPARED_CHARS = 400, 40_000
+_COMPARED_LINES, _COMPARED_CHARS = 400, 40_000
 """The part of a text that is compared: matching takes quadratic time."""
-CONTEXT = 2
+_CONTEXT = 2
 
 
 @dataclass(frozen=True)
@@ -309,14 +309,14 @@ def unit_of(answer_format: str, old: str, new: str) -> str:
     return "words" if len(old.split()) > 1 or len(new.split()) > 1 else "characters"
 
 
-def diff_answers(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list[Piece]:
+def diff_answers(old: str, new: str, unit: str, room: int = _SHOWN_CHARS) -> list[Piece]:
     """The changes from old to new in characters, words, or lines with a few equal lines around each change; about
     `room` characters at most."""
     together = unit != "lines"
     a, b = (_units(text, unit) for text in (old, new))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     pieces: list[Piece] = []
-    for number, group in enumerate(matcher.get_grouped_opcodes(len(a) + len(b) + 1 if together else CONTEXT)):
+    for number, group in enumerate(matcher.get_grouped_opcodes(len(a) + len(b) + 1 if together else _CONTEXT)):
         if number:
             pieces.append(Piece("gap", "…"))
         for tag, i, i_end, j, j_end in group:
@@ -329,7 +329,7 @@ def diff_answers(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list
         pieces = [Piece(kind, "".join(one.text for one in run)) for kind, run in groupby(pieces, lambda one: one.kind)]
     shown: list[Piece] = []
     for number, piece in enumerate(pieces):
-        if number == SHOWN_LINES or room <= 0:
+        if number == _SHOWN_LINES or room <= 0:
             return [*shown, Piece("gap", f"… and {len(pieces) - number} more")]
         shown.append(piece if len(piece.text) <= room else Piece(piece.kind, piece.text[:room] + "…"))
         room -= len(piece.text)
@@ -338,9 +338,9 @@ def diff_answers(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list
 
 def _units(text: str, unit: str) -> list[str]:
     if unit == "characters":
-        return list(text.strip()[: 2 * COMPARED_LINES])
+        return list(text.strip()[: 2 * _COMPARED_LINES])
     if unit == "words":
-        units = re.findall(r"\s*\S+", text[:COMPARED_CHARS])[: 4 * COMPARED_LINES]
+        units = re.findall(r"\s*\S+", text[:_COMPARED_CHARS])[: 4 * _COMPARED_LINES]
     else:
-        units = text[:COMPARED_CHARS].splitlines()[:COMPARED_LINES]
-    return [part if len(part) <= LINE_CHARS else part[: LINE_CHARS - 1] + "…" for part in units]
+        units = text[:_COMPARED_CHARS].splitlines()[:_COMPARED_LINES]
+    return [part if len(part) <= _LINE_CHARS else part[: _LINE_CHARS - 1] + "…" for part in units]

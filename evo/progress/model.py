@@ -75,9 +75,9 @@ from vpo.metrics import diversity
 from vpo.scalarize import Floats
 
 _IMPROVEMENTS_KEPT = 30
-TIMES_KEPT = 1_000
+_TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
-FEW_PROBLEMS = 12
+_FEW_PROBLEMS = 12
 """A viewer of so few has room for the best answer to one of them."""
 _PACE_SECONDS = 120.0
 _ANCESTORS = 12
@@ -146,7 +146,7 @@ class _Searches:
 
     @classmethod
     def empty(cls, arm: Arm, problems: Sequence[ProblemRecord], iterations: int) -> _Searches:
-        shape, times = (len(problems), arm.seeds), drawn_times(iterations, TIMES_KEPT)
+        shape, times = (len(problems), arm.seeds), drawn_times(iterations, _TIMES_KEPT)
         targets = [math.nan if problem.target is None else math.inf for problem in problems]
         solved_at = np.repeat(np.array(targets)[:, None], arm.seeds, axis=1)
         until_solved = bool(arm.runs[0].config.get("until_solved"))
@@ -402,20 +402,20 @@ class Progress:
 
     @cached_property
     def measured(self) -> Mapping[str, Results]:
-        """The same, for metrics and curves: over what the runs have spent, in TIMES_KEPT steps, if a budget ended some
+        """The same, for metrics and curves: over what the runs have spent, in _TIMES_KEPT steps, if a budget ended some
         of them (Comparison.budget)."""
         if self.comparison.budget is None:
             return self.results
         (unit, size), found = self.comparison.budget, dict[str, Results]()
         for number, (name, of) in enumerate(self.results.items()):
             solved_at, done = of.solved_at.copy(), np.zeros_like(of.done)
-            best = np.full((*done.shape, TIMES_KEPT), np.nan)
+            best = np.full((*done.shape, _TIMES_KEPT), np.nan)
             for run in self._of_arm(number):
                 after = run.spent[-1][0] if run.spent else BEFORE_SEEDS
                 with self.store.read() as connection:
                     run.spent += spending(connection, run.record.id, after, run.last, unit)
                 sequences, share = _steps(run, size)
-                done[:, run.column] = TIMES_KEPT if run.record.status == "done" else int(share[-1])
+                done[:, run.column] = _TIMES_KEPT if run.record.status == "done" else int(share[-1])
                 for at, row in enumerate(self._rows):
                     for rise in self._searches[number].rises.get((row, run.column), ()):
                         step = math.ceil(share[np.searchsorted(sequences, rise.sequence)])
@@ -423,8 +423,8 @@ class Progress:
                         if rise.iteration == of.solved_at[at, run.column]:
                             solved_at[at, run.column] = step
             found[name] = replace(
-                of, solved_at=solved_at, done=done, iterations=TIMES_KEPT, answers=1, best=best, unit=unit,
-                size=size / TIMES_KEPT, times=np.zeros(0, dtype=np.int64),
+                of, solved_at=solved_at, done=done, iterations=_TIMES_KEPT, answers=1, best=best, unit=unit,
+                size=size / _TIMES_KEPT, times=np.zeros(0, dtype=np.int64),
             )  # fmt: skip
         return found
 
@@ -656,7 +656,7 @@ class Progress:
         """The same with an arm's best answer to a problem in full, each by its place, that of the problem among those
         that count. arm: None for the arm that is ahead, of few problems"""
         snapshot = self.snapshot()
-        if not snapshot.problems or (arm is None and len(snapshot.problems) > FEW_PROBLEMS):
+        if not snapshot.problems or (arm is None and len(snapshot.problems) > _FEW_PROBLEMS):
             return snapshot
         problem = min(problem, len(snapshot.problems) - 1)
         if arm is None:
@@ -727,7 +727,7 @@ def _steps(run: _Run, size: float) -> tuple[Floats, Floats]:
     """The sequences of a run's groups, from -1 on, and the steps of the budget that were spent after each. size: the
     budget"""
     sequences, spent = np.array([(-1, 0.0), *run.spent]).T
-    return sequences, np.minimum(np.cumsum(spent) / size, 1.0) * TIMES_KEPT
+    return sequences, np.minimum(np.cumsum(spent) / size, 1.0) * _TIMES_KEPT
 
 
 def archive_diversity(archive: Iterable[EliteRecord]) -> float:

@@ -30,11 +30,11 @@ from islands.types import Candidate, ProblemRecord, Totals
 from problems.objectives import REWARD, Measure, Objective, Value, fitness_objective, own_values, value_of
 
 NONE = "-"
-STATES = ("running", "waiting", "done", "interrupted", "failed")
+_STATES = ("running", "waiting", "done", "interrupted", "failed")
 WEIGHTINGS, WORTH = "weightings solved", "E_w[best]"
 PREFERENCE_TITLES = {"weightings": WEIGHTINGS, "worth": WORTH}
 """Of the metrics of searches that are judged under many weightings (evo.comparison.summary.PREFERENCES)."""
-MOMENTS = 5
+_MOMENTS = 5
 """Of a curve in a table, at most."""
 _KINDS_SHOWN = 12
 """Of errors, for each arm."""
@@ -350,7 +350,7 @@ def preference_rows(curves: Mapping[str, Mapping[str, Curve]], arms: Sequence[st
         return []
     at = known[0].at[: min(ends)]
     steps = [digit * 10.0**power for power in range(12) for digit in (1, 3)]
-    places = sorted({int(np.searchsorted(at, step)) for step in steps if step <= at[-1]} | {len(at) - 1})[-MOMENTS:]
+    places = sorted({int(np.searchsorted(at, step)) for step in steps if step <= at[-1]} | {len(at) - 1})[-_MOMENTS:]
     return [
         {
             "arm": arm_name(arm, place),
@@ -567,7 +567,7 @@ def run_row(name: str, lines: Sequence[RunOverview], among: Sequence[RunOverview
     solved nor for the best. among: all runs of the comparison, if `lines` is a part of it"""
     runs = [line.run for line in lines]
     counts = Counter(run.status for run in runs)
-    states = ", ".join(f"{counts[state]} {state}" if len(runs) > 1 else state for state in STATES if counts[state])
+    states = ", ".join(f"{counts[state]} {state}" if len(runs) > 1 else state for state in _STATES if counts[state])
     arms = list(dict.fromkeys(str(run.arm) for run in runs))
     several = runs[0].comparison is not None and not among
     policies = f"{len(arms)} arms: {', '.join(arms)}" if several else str(runs[0].config.get("policy") or "")

@@ -31,7 +31,7 @@ def error_name(kind: str) -> str:
     return "unreadable reply" if kind == FORMAT else kind
 
 
-def have_ended(statuses: Collection[str]) -> bool:
+def _have_ended(statuses: Collection[str]) -> bool:
     """Whether no run is running or waits for its turn. Runs after an interrupted one do not wait; a failed one does not
     stop the next batch of seeds."""
     if not statuses or "running" in statuses:
@@ -217,7 +217,7 @@ class Snapshot(Comparison):
 
     @property
     def ended(self) -> bool:
-        return have_ended(self.statuses)
+        return _have_ended(self.statuses)
 
     @property
     def measure(self) -> Measure:

@@ -39,7 +39,7 @@ from problems.objectives import Reward, Value, measure_of, own_values, value_of
 from problems.weights import weights_argument
 from vpo.scalarize import Floats
 
-POINTS = 120
+_POINTS = 120
 """Of a line at most."""
 
 
@@ -55,7 +55,7 @@ def plot_line(
 ) -> dict[str, Any]:
     """A line of an arm, for the script: null for an unknown value. arm: its place in the comparison; x, y: (K,), NaN
     for an unknown value; low, high: its band, or None; steps: it keeps its height until the next value"""
-    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), POINTS)).round().astype(int))
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).round().astype(int))
     numbers = {
         key: [float(value) if math.isfinite(value) else None for value in of[kept]]
         for key, of in {"x": x, "y": y, "low": low, "high": high}.items()

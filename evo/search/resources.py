@@ -259,7 +259,7 @@ def problems_at(
     from problems.registry import resolve
 
     problems: dict[str, Problem] = {}
-    for address in addresses if limit or len(addresses) == 1 else grouped(addresses):
+    for address in addresses if limit else grouped(addresses):
         for problem in resolve(address, limit=limit):
             problems.setdefault(problem.name, problem)
     return [weigh_by(problem, weights) for problem in problems.values()] if weights else list(problems.values())

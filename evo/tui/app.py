@@ -21,6 +21,7 @@ from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.coordinate import Coordinate
+from textual.css.query import NoMatches
 from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Static
 from textual.worker import WorkerFailed, get_current_worker
@@ -37,13 +38,13 @@ from evo.tui.line import clean
 from evo.tui.palette import DARK, STRONG
 from islands.errors import DatabaseUnavailable
 
-POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 15.0
-POLL_SHARE = 0.02
+POLL_SECONDS, _MOST_POLL_SECONDS = 1.0, 15.0
+_POLL_SHARE = 0.02
 """Readings that cost more than this share of a core come less often."""
 FAULT_SECONDS = 10.0
 """A database that does not answer a screen without a search for so long has gone away."""
-WIDE, TALL, ROOMY, LEAST_BODY = 116, 24, 30, 12
-MOST_VERDICTS = 6
+WIDE, _TALL, _ROOMY, _LEAST_BODY = 116, 24, 30, 12
+_MOST_VERDICTS = 6
 """Lines of verdicts; app.css has the same height."""
 
 
@@ -95,7 +96,7 @@ class ScreenApp(App[int]):
     TITLE = "evo"
     CSS_PATH = "app.css"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (TALL, "-high")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (_TALL, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+q", "leave", "Quit", key_display="q",
                 tooltip="leave; a search that this screen began finishes what is in flight; evo resume continues it"),
@@ -184,8 +185,8 @@ class ScreenApp(App[int]):
                     _check_file(progress)
                     snapshot = self._poll(progress)
                     silent_since = None
-                    cost = (time.thread_time() - began) / POLL_SHARE
-                    pause = max(POLL_SECONDS, min(cost, MOST_POLL_SECONDS))
+                    cost = (time.thread_time() - began) / _POLL_SHARE
+                    pause = max(POLL_SECONDS, min(cost, _MOST_POLL_SECONDS))
                     self._tell(snapshot)
             except DatabaseUnavailable as error:
                 silent_since = time.monotonic() if silent_since is None else silent_since
@@ -264,16 +265,16 @@ class ScreenApp(App[int]):
             return
         self._show_head(snapshot)
         height, problems = self.size.height, len(snapshot.problems)
-        above = 4 + len(snapshot.arms) + min(MOST_VERDICTS, len(snapshot.verdict))
-        has_room = problems == 1 or (snapshot.detail is not None and height >= ROOMY + problems)
-        for name, wanted in (("-best", has_room), ("-tight", height - above < LEAST_BODY)):
+        above = 4 + len(snapshot.arms) + min(_MOST_VERDICTS, len(snapshot.verdict))
+        has_room = problems == 1 or (snapshot.detail is not None and height >= _ROOMY + problems)
+        for name, wanted in (("-best", has_room), ("-tight", height - above < _LEAST_BODY)):
             if self._base.has_class(name) != wanted:  # sizes change
                 self._base.set_class(wanted, name)
                 self.call_after_refresh(self.refresh_all)
         query("#best Static", Static).update(draw_best(snapshot, DARK))
         width = self.size.width - 2
         query("#arms", Static).update(draw.arms(snapshot, width, DARK))
-        query("#verdict", Static).update(draw.verdict_lines(snapshot, DARK, MOST_VERDICTS))
+        query("#verdict", Static).update(draw.verdict_lines(snapshot, DARK, _MOST_VERDICTS))
         query("#verdict").display = snapshot.reference is not None
         self._show_table(snapshot)
         self._show_curves()
@@ -323,10 +324,10 @@ class ScreenApp(App[int]):
         snapshot, screen = self.snapshot, self.screen
         if snapshot is None or not isinstance(screen, AnswerScreen) or not snapshot.problems:
             return
-        problem, arm = min(self._problem, len(snapshot.problems) - 1), min(self._arm, len(snapshot.arms) - 1)
-        with contextlib.suppress(Exception):  # not composed yet
-            screen.query_one("#tabs", Static).update(tabs(snapshot, problem, arm, DARK))
-            screen.query_one("#answer", Static).update(draw_detail(snapshot, problem, arm, DARK))
+        problem = min(self._problem, len(snapshot.problems) - 1)
+        with contextlib.suppress(NoMatches):  # not composed yet
+            screen.query_one("#tabs", Static).update(tabs(snapshot, problem, self._arm, DARK))
+            screen.query_one("#answer", Static).update(draw_detail(snapshot, problem, self._arm, DARK))
 
     # Actions
 

@@ -14,8 +14,8 @@ from evo.tui.palette import STRONG, Palette
 from evo.values import mark, write_number, write_signed, write_value
 from islands.browse import CandidateDetail
 
-LINEAGE_TOLD_APART = 6
-MOST_CHARS = 40_000
+_LINEAGE_TOLD_APART = 6
+_MOST_CHARS = 40_000
 """Of one text; a longer one is cut."""
 
 
@@ -58,7 +58,7 @@ def _born(stored: CandidateDetail, seed: int) -> str:
 
 def _text(stored: CandidateDetail) -> RenderableType:
     """The answer, a program in colours."""
-    text = clean_lines(stored.candidate.text[:MOST_CHARS])
+    text = clean_lines(stored.candidate.text[:_MOST_CHARS])
     if stored.problem.answer_format != "python":
         return Text(text)
     return Syntax(text, "python", theme="ansi_dark", background_color="default", word_wrap=True)
@@ -76,7 +76,7 @@ def draw_answer(
         line.append(f" of {write_value(target, (answer.value, *others), arrow=False)}", palette.muted)
     again = f", found {stored.found}×" * (stored.found > 1)
     line.append(f"   {_born(stored, seed)}, island {candidate.island}{again}", palette.muted)
-    bests = [value for _, value in answer.line[:LINEAGE_TOLD_APART]]
+    bests = [value for _, value in answer.line[:_LINEAGE_TOLD_APART]]
     steps = [f"{id} ({write_value(value, bests, arrow=False)})" for id, value in answer.line]
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")
@@ -88,7 +88,7 @@ def draw_answer(
         ("cell by", Text(features)),
         ("archive", Text(", ".join(f"cell {cell} of island {island}" for island, cell in stored.cells))),
         ("lineage", Text(" ← ".join(steps))),
-        ("scorer", Text(clean_lines((candidate.feedback or candidate.error or "")[:MOST_CHARS]))),
+        ("scorer", Text(clean_lines((candidate.feedback or candidate.error or "")[:_MOST_CHARS]))),
     )
     parts: list[RenderableType] = [line]
     parts += [Text(f"{label:<8}", palette.muted).append_text(text) for label, text in labelled if text.plain.strip()]
@@ -117,7 +117,7 @@ def _prompt(detail: Detail) -> list[RenderableType]:
         (f"the model's full text, in which this is answer {origin.place + 1}", origin.chain),
     ):
         if text.strip():
-            parts += [_title(title), Text(clean_lines(text[:MOST_CHARS]))]
+            parts += [_title(title), Text(clean_lines(text[:_MOST_CHARS]))]
     return parts
 
 

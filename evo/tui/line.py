@@ -10,8 +10,8 @@ import re
 
 from rich.cells import cell_len, set_cell_size
 
-MASK = "·"
-ELLIPSIS = "…"
+_MASK = "·"
+_ELLIPSIS = "…"
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\uffff]"
     "|[\U000e0000-\U000e0fff]"
@@ -22,7 +22,7 @@ def clean(text: str) -> str:
     """The text with a dot for every character that is not printable; tabs become spaces."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else "    " if c == "\t" else MASK for c in text)
+    return "".join(c if c.isprintable() else "    " if c == "\t" else _MASK for c in text)
 
 
 def clean_lines(text: str) -> str:
@@ -53,7 +53,7 @@ def cut_to(text: str, width: int) -> str:
     """The text in at most that many cells, its end cut off if it is longer."""
     if width_of(text) <= width:
         return text
-    return set_cell_size(text, width - 1).rstrip() + ELLIPSIS if width > 0 else ""
+    return set_cell_size(text, width - 1).rstrip() + _ELLIPSIS if width > 0 else ""
 
 
 def shorten(text: str, width: int) -> str:
@@ -67,4 +67,4 @@ def shorten(text: str, width: int) -> str:
     end = text[-tail:]
     while width_of(end) > tail:
         end = end[1:]
-    return set_cell_size(text, width - 1 - width_of(end)).rstrip() + ELLIPSIS + end
+    return set_cell_size(text, width - 1 - width_of(end)).rstrip() + _ELLIPSIS + end

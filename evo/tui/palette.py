@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evo.progress.rows import TableCell, TableRow
 
 STRONG = Style(bold=True)
-DIM = Style(dim=True)
+_DIM = Style(dim=True)
 _NAME_CELLS = 24
 """Of an arm's name in a table."""
 
@@ -31,7 +31,7 @@ class Palette:
     """arms: colours in the order of arm_style.COLOURS; muted: of titles and remarks"""
 
     arms: tuple[str, ...]
-    muted: Style = DIM
+    muted: Style = _DIM
 
     def arm(self, number: int) -> Style:
         return Style(color=self.arms[COLOURS.index(style_of(number).colour)])

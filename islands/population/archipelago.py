@@ -128,32 +128,32 @@ class Archipelago:
                 self._move(won, number, self._ordinary, self._elite)
 
     def enter(self, ordinal: int, number: int, migrant: bool = False) -> bool:
-        """A candidate arrives on an island that lacks it. Whether it is the new best."""
-        island = self.islands[number]
-        if not self.columns.valid[ordinal]:
-            if island.holds_valid:
-                return False
-            self._join(ordinal, number, elite=False)
-            if self.best is None:
-                self.best = ordinal
-            if self.members > self._most:
-                self._enforce_cap((ordinal, number))
+        """A candidate arrives on an island that lacks it; over the cap others leave. Whether it is the new best."""
+        island, improved = self.islands[number], False
+        if self.columns.valid[ordinal]:
+            if not island.holds_valid:
+                for failed in list(island.members):  # each was paid for when it joined
+                    self._leave(failed, number)
+            won, displaced = island.archive.offer(ordinal)
+            if displaced is not None:
+                self._leave(displaced, number)
+            self._join(ordinal, number, elite=won)
+            if migrant:
+                island.migrants.add(ordinal)
+            self.hall.offer(ordinal, number)
+            improved = self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]
+        elif island.holds_valid:
             return False
-        if not island.holds_valid:
-            for failed in list(island.members):  # each was paid for when it joined
-                self._leave(failed, number)
-        won, displaced = island.archive.offer(ordinal)
-        if displaced is not None:
-            self._leave(displaced, number)
-        self._join(ordinal, number, elite=won)
-        if migrant:
-            island.migrants.add(ordinal)
-        self.hall.offer(ordinal, number)
-        improved = self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]
-        if improved:
+        else:
+            self._join(ordinal, number, elite=False)
+        if improved or self.best is None:
             self.best = ordinal
-        if self.members > self._most:
-            self._enforce_cap((ordinal, number))
+        while self.members > self._most:
+            newcomer = (ordinal, number)
+            victim = self._least_fit(self._ordinary, newcomer) or self._least_fit(self._elite, newcomer)
+            if victim is None:
+                break
+            self._leave(*victim)
         return improved
 
     def repeat(self, ordinal: int, number: int) -> bool:
@@ -211,13 +211,6 @@ class Archipelago:
             key = self._eviction_key(ordinal, number)
             _remove(source, key)
             insort(target, key)
-
-    def _enforce_cap(self, newcomer: tuple[int, int]) -> None:
-        while self.members > self._most:
-            victim = self._least_fit(self._ordinary, newcomer) or self._least_fit(self._elite, newcomer)
-            if victim is None:
-                return
-            self._leave(*victim)
 
     def _least_fit(self, ranked: list[_Key], newcomer: tuple[int, int]) -> tuple[int, int] | None:
         """The first that may go; at most islands + 1 are passed over."""

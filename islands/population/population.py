@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sqlalchemy import update
 
 from islands.groups import CandidateReader, StoredCandidate, seeds, stored_groups
 from islands.population import selection
@@ -15,6 +16,7 @@ from islands.population.archipelago import Archipelago
 from islands.population.config import PopulationConfig
 from islands.population.features import default_dimensions
 from islands.population.island import cell_name
+from islands.schema import Problems
 from islands.store import Store, Transaction
 from islands.types import (
     FORMAT,
@@ -309,7 +311,7 @@ class Population:
             values["dimensions"] = list(self._archipelago.space.dimensions)
             self._dimensions_stored = True
         if values:
-            self._writer.write_problem(tx, **values)
+            tx.connection.execute(update(Problems).where(Problems.c.id == self.problem.id).values(values))
         return rise
 
 

@@ -149,6 +149,7 @@ def test_what_is_no_problem_of_one_file_is_left_alone(tmp_path):
     apart = [f"livecodebench:{tmp_path}/a", f"livecodebench:{tmp_path}/b", "programs:x.jsonl", "programs:y.jsonl"]
     apart += ["programs:easy/0-1", "programs:easy/2-3", "other:synthetic/1", "other:synthetic/2"]
     assert list(grouped(apart)) == apart
+    assert list(grouped([])) == [] and list(grouped([""])) == [""]
 
 
 def test_a_file_is_called_by_its_base_name_unless_two_are_called_alike():

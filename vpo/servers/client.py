@@ -153,11 +153,15 @@ class Server:
         await self._client.close()
 
     async def _complete(self, request: GroupRequest, discarded: list[TokenCount]) -> Reply:
-        limit, fits = request.limit, False
+        limit, later = request.limit, 0
         for _ in range(_CHANGES):
             body = self._body(request, min(limit, self._most or limit))
             try:
-                return await self._until_readable(body, request.prompt, discarded)
+                reply = await self._until_readable(body, request.prompt, discarded)
+                if limit >= later:
+                    return reply
+                discarded.append(reply.count)  # the prompt fits, so that a longer answer may
+                limit = later
             except openai.APIStatusError as error:
                 if self._fold_system(error, body):
                     continue
@@ -166,10 +170,7 @@ class Server:
                 if _FILTERED.search(words(error)):
                     return Reply(refused=True)
                 if is_overflow(error):
-                    limit, counted = self._shorten(error, request.limit, body[self._limit_name])
-                    if not counted and not fits and limit > LEAST_ANSWER:
-                        await self._check_fits(request, body, discarded)
-                        fits = True
+                    limit, later = self._shorten(error, request.limit, body[self._limit_name], later)
                 elif not self._change(error, body):
                     raise as_unavailable(error, self.endpoint) from None
             except openai.APIError as error:
@@ -254,31 +255,19 @@ class Server:
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [warn_of_pause]}),
         )
 
-    def _shorten(self, error: openai.APIStatusError, limit: int, asked: int) -> tuple[int, bool]:
-        """The limit of the next request, and whether the refusal says it: what the model writes at most, or the room
-        that the prompt leaves; else half of the one refused. Raises PromptTooLong. limit: of the user"""
-        most = _MOST.search(words(error))
-        if most is not None and _number(most[1]) < asked:
+    def _shorten(self, error: openai.APIStatusError, limit: int, asked: int, later: int) -> tuple[int, int]:
+        """The limit of the next request, and that of the one after it if the next shows that the prompt fits at all:
+        what the model writes at most, the room that a counted prompt leaves, else half of the one refused. Raises
+        PromptTooLong. limit: of the user"""
+        if (most := _MOST.search(words(error))) is not None and _number(most[1]) < asked:
             self._most = _number(most[1])
-            return limit, True
+            return limit, 0
         least, (room, exact) = min(limit, LEAST_ANSWER), room_left(words(error), asked)
         if min(asked - 1, room) < least:
-            raise self._too_long()
-        return (room, True) if exact else (max(asked // 2, least), False)
-
-    async def _check_fits(self, request: GroupRequest, body: dict[str, Any], discarded: list[TokenCount]) -> None:
-        """Raise PromptTooLong if the prompt of a refused request leaves no room for the shortest answer either."""
-        least = {name: value for name, value in body.items() if name != "n"}
-        least[self._limit_name] = min(request.limit, LEAST_ANSWER)
-        try:
-            reply = await self._until_readable(least, request.prompt, discarded)
-        except openai.APIStatusError as error:
-            raise (self._too_long() if is_overflow(error) else as_unavailable(error, self.endpoint)) from None
-        discarded.append(reply.count)
-
-    def _too_long(self) -> PromptTooLong:
-        text = "refuses a prompt as too long for its context: show fewer or shorter inspirations"
-        return PromptTooLong(f"{self.endpoint.model} {text}")
+            text = "refuses a prompt as too long for its context: show fewer or shorter inspirations"
+            raise PromptTooLong(f"{self.endpoint.model} {text}")
+        half = max(asked // 2, least)
+        return (room, 0) if exact else (half if later else least, half)
 
     def _change(self, error: openai.APIStatusError, body: dict[str, Any]) -> bool:
         """Whether the next request will be another one, without what this refusal was about."""

@@ -263,6 +263,24 @@ def test_before_anything_is_stored_the_work_is_cancelled():
     assert driver.interrupts == 1 and stopped.value.name is None
 
 
+def test_a_second_one_ends_what_loads_and_cannot_be_cancelled():
+    """As the weights of a policy, which are read without a turn of the event loop."""
+    loaded = []
+
+    async def loading(job):
+        for _ in range(2):
+            _thread.interrupt_main()
+            time.sleep(0.01)
+        for _ in range(300):
+            time.sleep(0.01)
+        loaded.append(True)
+
+    driver = Driver(Display())
+    with pytest.raises(evo.Interrupted, match="before anything was stored"):
+        driver.drive(loading)
+    assert driver.interrupts == 2 and loaded == []
+
+
 def test_after_the_work_is_stored_and_ends_one_interrupt_cuts_nothing_short():
     async def ending(job):
         driver.name = "stored"

@@ -363,6 +363,16 @@ def test_boards_of_any_size_and_parents_with_bumps_or_that_fail_are_read() -> No
         assert all(simulate(each.maze, moves).reached for moves in answers_of(each, parent))
 
 
+def test_bumps_of_a_parent_are_not_inherited() -> None:
+    """A step into the wall that was kept would be one less of the budget."""
+    (problem,) = problem_set("maze:test", 1)
+    parent = "U" + answers_of(problem, None)[0]
+    assert simulate(problem.maze, parent).reached and simulate(problem.maze, parent).bumps == (1,)
+    children = [moves for stream in range(10) for moves in answers_of(problem, parent, stream)]
+    assert any(moves.startswith(parent[1:4]) for moves in children), "most keep the parent's beginning"
+    assert not any(simulate(problem.maze, moves).bumps for moves in children)
+
+
 def test_what_is_no_maze_is_refused() -> None:
     policy = policy_at("scripted:classic")
     with pytest.raises(PolicyUnavailable, match="only mazes"):
