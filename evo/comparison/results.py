@@ -139,8 +139,11 @@ class Results:
     @property
     def best_horizon(self) -> int:
         """The iterations for which every search's best fitness is known; 0 if it was not loaded."""
-        if self.best is None:
-            return 0
+        return 0 if self.best is None else self.reached
+
+    @property
+    def reached(self) -> int:
+        """The iterations that every search has done, all of them if it stopped because it was solved."""
         ended = (self.solved_at <= self.iterations) & self.until_solved
         return self._last_time(np.where(ended, self.iterations, self.done))
 

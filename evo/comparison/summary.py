@@ -435,7 +435,7 @@ def farthest(arms: Mapping[str, Results]) -> dict[str, Results]:
     if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
         raise ValueError("every arm needs the same seeds")
     seeds = range(next(iter(arms.values())).solved_at.shape[1])
-    parts = [[arm.only(seeds=[seed]) for arm in arms.values()] for seed in seeds]
-    reached = [min(one.horizon if one.judged.any() else one.best_horizon for one in part) for part in parts]
+    # not the horizon, which is later where all is solved: what counts would depend on how it ended
+    reached = [min(arm.only(seeds=[seed]).reached for arm in arms.values()) for seed in seeds]
     kept = [seed for seed in seeds if reached[seed] >= NEARLY * max(reached)]
     return {name: arm.only(seeds=kept) for name, arm in arms.items()}

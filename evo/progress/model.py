@@ -35,7 +35,16 @@ from evo.comparison.summary import (
     verdicts_of,
 )
 from evo.errors import BadInput
-from evo.evaluation.preferences import Rises, Worth, is_share, join_units, judge_worth, judging_weights, read_rises
+from evo.evaluation.preferences import (
+    Ints,
+    Rises,
+    Worth,
+    is_share,
+    join_units,
+    judge_worth,
+    judging_weights,
+    read_rises,
+)
 from evo.progress.answer import NO_ORIGIN, problem_of, read_answers, statement_of
 from evo.progress.answer_set import AnswerSet, FrontAnswer, choose_sets, read_valid, value_of_set
 from evo.progress.snapshot import (
@@ -389,8 +398,17 @@ class Progress:
         if wanted and any(len(self._all[row].objectives) > 1 for row in self._rows):
             found = {name: replace(of, sets=self._set_values(at)) for at, (name, of) in enumerate(found.items())}
         if self.comparison.ended_by_budget:
-            found = {name: replace(of, done=np.full_like(of.done, of.iterations)) for name, of in found.items()}
-        return found
+            return {name: replace(of, done=np.full_like(of.done, of.iterations)) for name, of in found.items()}
+        return {name: replace(of, done=self._known_for(at, of)) for at, (name, of) in enumerate(found.items())}
+
+    def _known_for(self, arm: int, of: Results) -> Ints:
+        """(P, S) the iterations for which each search of an arm is known: all of them where patience ended it."""
+        known = of.done.copy()
+        for run in self._of_arm(arm):
+            if run.record.status == "done" and run.record.config.get("patience"):
+                done = known[:, run.column]
+                done[done < run.record.config["iterations"]] = of.iterations
+        return known
 
     def _set_values(self, arm: int) -> Floats:
         """(P, S) of the best sets of an arm's searches."""

@@ -38,6 +38,7 @@ from problems.weights import parse_weights
         ("return {'rewards': [1, 2], 'fitness': 7}", ("reward_1", "reward_2"), Score((1.0, 2.0), 7.0)),
         ("return {'rewards': {'y': 1, 'x': 3}}", ("y", "x"), Score((1.0, 3.0), 2.0)),
         ("return {'a': 0, 'error': 'too long'}", ("a",), Score((0.0,), 0.0, {}, "too long", "too long")),
+        ("return {'a': 5, 'fitness': 9, 'error': 'too long'}", ("a",), Score((0.0,), 0.0, {}, "too long", "too long")),
         ("import numpy; return {'a': numpy.float64(0.5)}", ("a",), Score((0.5,), 0.5)),
         ("from problems import Score; return Score((1, 2), 5)", ("reward_1", "reward_2"), Score((1.0, 2.0), 5.0)),
         ("return True", ("score",), Score((1.0,), 1.0)),
@@ -64,6 +65,12 @@ def test_an_error_wins_over_numbers_that_are_none(scorer, given):
     assert score.error.startswith("wrong value") and problem.score("y").error is None
     with pytest.raises(ScorerFault, match="the seed answer itself fails .wrong value"):
         scorer(f"seed_answer = 'x'\n{body}").score("x")
+
+
+@pytest.mark.parametrize("number", ["0.25", "0", "numpy.float32(3)"])
+def test_an_error_that_is_a_number_is_no_fault_of_the_answer(scorer, number):
+    with pytest.raises(ScorerFault, match="returned error = .* must be the text of a fault"):
+        scorer(f"import numpy\ndef score(answer):\n    return {{'a': 1, 'error': {number}}}\n").score("x")
 
 
 FAILING = {

@@ -374,6 +374,15 @@ def test_seeds_that_wait_do_not_hold_the_others_back():
         summarise({"a": a, "b": a.only(seeds=[0])}, "b")
 
 
+def test_seeds_count_whether_or_not_they_are_solved():
+    """One run was resumed for more iterations, and all searches of its seed are solved."""
+    solved_at = np.array([[1, np.inf], [2, 3]])
+    a, b = (Results(solved_at, np.array([[done, 6], [done, 6]]), T, 3) for done in (T, 6))
+    found = summarise({"a": a, "b": b}, "b")
+    assert (found.horizon, found.seeds) == (6, 2)
+    assert found.arms["a"].solved.mean == found.arms["b"].solved.mean == 0.75
+
+
 def test_before_anything_is_known_there_are_no_figures_and_no_verdict():
     found = summarise({"a": searches([[0], [0]], done=0), "b": searches([[0], [0]], done=0)}, "b")
     assert found.horizon == 0 and found.arms["a"].solved is None

@@ -350,3 +350,28 @@ def test_every_view_counts_to_what_directories_plan_and_a_run_goes_on_as_it_was_
     shown = json.loads(evo(capsys, "watch", "c", "--once", "--json")[1])
     assert [(arm["iterations"], arm["planned"]) for arm in shown["arms"]] == [(9, 9), (9, 9)]
     assert json.loads(evo(capsys, "show", "c", "--json")[1])["iterations"] == 9
+
+
+GUESSED = """statement = "Write a number."
+seed_answer = "100"
+directions = {"err": "min"}
+target = 0.5
+def score(answer):
+    return {"err": abs(float(answer) - 42.5)}
+"""
+
+
+def test_searches_that_patience_ended_count_as_they_ended(here, capsys):
+    """Of six searches some end early, unsolved: no seed is left out, and none of them is solved later."""
+    (here / "guess.py").write_text(GUESSED)
+    (here / "other.py").write_text(GUESSED.replace("42.5", "37.5"))
+    arms = ("--arm", "a=scripted:mutate,answers=1", "--arm", "b=scripted:mutate,answers=2", "--baseline", "none")
+    plan = ("--answers-per-iteration", "4", "--iterations", "40", "--seeds", "3", "--patience", "6", "--name", "p")
+    assert evo(capsys, "compare", "guess.py", "other.py", *arms, *plan, "--plain")[0] == 0
+    shown, table = json.loads(output(capsys, "show", "p", "--json")), load_comparison("p").frame()
+    solved = {arm: rows.astype(float).mean() for arm, rows in table.groupby("arm")["solved"]}
+    assert 0 < min(solved.values()) < 1 and table.iterations.min() < 0.9 * table.iterations.max()
+    assert shown["horizon"] == 40
+    assert {arm: one["solved"]["mean"] for arm, one in shown["arms"].items()} == pytest.approx(solved)
+    best = {arm: rows.mean() for arm, rows in table.groupby("arm")["best"]}
+    assert {arm: one["best"]["mean"] for arm, one in shown["arms"].items()} == pytest.approx(best)

@@ -470,3 +470,20 @@ def test_a_script_mutates_one_answer_a_reply_and_the_run_resumes(here: Path, cap
     more = summary("resume", "grown", "--iterations", "9")
     assert more["answers"] == 9 and more["problems"][0]["best"] > first["problems"][0]["best"]
     assert invoke(["best", "grown"]) == 0 and "aa" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("until_solved", [(), ("--until-solved",)])
+def test_an_answer_at_fault_solves_nothing_and_is_never_the_best(until_solved, here: Path, capsys) -> None:
+    """Its fitness of 0 is above every valid answer's, and above the target."""
+    scorer = "objectives = ['score']\nseed_answer = '100'\ntarget = -0.5\ndef score(answer):\n"
+    for name, limit in (("never", 0), ("some", 95)):
+        (here / f"{name}.py").write_text(
+            f"{scorer}    return -abs(float(answer)) if float(answer) < {limit} else {{'error': 'too large'}}\n"
+        )
+    run = ("--policy", "scripted:mutate", "--answers", "1", "--iterations", "12", "--plain", "--json", *until_solved)
+    assert invoke(["run", "some.py", *run]) == 0
+    (some,) = json.loads(capsys.readouterr().out)["problems"]
+    assert some["iterations"] == 12 and some["solved_at"] is None and some["best"] < -1
+    assert invoke(["run", "never.py", *run]) == 1
+    (never,) = json.loads(capsys.readouterr().out)["problems"]
+    assert never["iterations"] == 12 and never["solved_at"] is never["best"] is never["values"] is None
