@@ -20,7 +20,7 @@ from evo.stats.differences import Difference, paired_difference
 from evo.stats.intervals import mean_interval
 from problems.contract import ScorerFault
 from vpo.metrics import best_at_k, best_of_scalarized, diversity, pareto_fraction, pass_at_k
-from vpo.scalarize import Bools, Floats
+from vpo.scalarize import Bools, Floats, with_floor
 
 _KS = (1, 3, 10, 30)
 _COSTS = ("rollouts", "tokens", "prompt_tokens", "cost", "seconds", "sampling_seconds", "scoring_seconds")
@@ -79,22 +79,28 @@ class SampledAnswers:
 def metrics_of(answers: ProblemAnswers) -> dict[str, float]:
     """One problem's metrics; NaN for those that it has not.
 
-    best@k, solve@k: expected best fitness, and chance of a solution, among k of the n answers; k = 1, 3, 10, 30 and n
+    best@k, solve@k: expected best fitness, and chance of a solution, among k of the n answers; k = 1, 3, 10, 30 and n.
+        A missing or failed answer counts 0, but no more than the worst valid one (vpo.scalarize.with_floor)
     diversity: mean L1 distance of two answers' vectors, over all and over valid answers
     E_w[best]: the set's worth to a random taste, w ~ Dir(1); it grows with n, as pareto_fraction and
         distinct_vectors depend on n: compare them at equal n
     written, valid: shares of the n; mean[...]: of each objective over all n
     """
     n, solved = len(answers.fitness), answers.solved
+    # a missing or failed answer is not the best where valid ones are below 0
+    fitness, rewards = (
+        with_floor(values[None], answers.written[None], answers.failed[None])[0]
+        for values in (answers.fitness[:, None], answers.rewards)
+    )
     ks = sorted({k for k in (*_KS, n) if k <= n})
-    metrics = {f"best@{k}": best_at_k(answers.fitness, k) for k in ks}
+    metrics = {f"best@{k}": best_at_k(fitness[:, 0], k) for k in ks}
     metrics |= {f"solve@{k}": math.nan if solved is None else pass_at_k(n, int(solved.sum()), k) for k in ks}
     weights = judging_weights(answers.rewards.shape[1])
     metrics |= {
         "diversity": diversity(answers.rewards),
         "diversity_valid": diversity(answers.rewards[answers.valid]),
         "pareto_fraction": pareto_fraction(answers.rewards),
-        "E_w[best]": best_of_scalarized(answers.rewards, weights),
+        "E_w[best]": best_of_scalarized(rewards, weights),
         "distinct_vectors": float(len(np.unique(answers.rewards.round(6), axis=0))),
         "written": float(answers.written.mean()),
         "valid": float(answers.valid.mean()),

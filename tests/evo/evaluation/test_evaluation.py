@@ -215,9 +215,13 @@ def test_figures_by_hand():
         ({"rewards": [[1, 1], [1, 1], [0, 0]], "failed": [True, False, False]}, "solve@1", 1 / 3),
         ({"rewards": [[1, 1], [1, 1], [0, 0]], "failed": [True, False, False]}, "valid", 1 / 3),
         ({"rewards": [[-1, -1], [0, 0]], "target": -0.5, "written": [True, False]}, "solve@1", 0),  # one is missing
+        ({"rewards": [[-1, -1], [-3, -3], [0, 0]], "written": [True, True, False]}, "best@3", -1),
+        ({"rewards": [[-1, -1], [-3, -3], [0, 0]], "failed": [False, False, True]}, "best@1", -7 / 3),
+        ({"rewards": [[-1, -1], [-3, -3], [0, 0]], "failed": [False, False, True]}, "E_w[best]", -1),
+        ({"rewards": [[0, 0], [0, 0]], "failed": [True, True]}, "best@1", 0),
     ],
 )
-def test_an_answer_that_failed_or_is_missing_solves_nothing(answers, metric, value):
+def test_an_answer_that_failed_or_is_missing_solves_nothing_and_is_not_the_best(answers, metric, value):
     assert metrics_of(answers_of(**answers))[metric] == pytest.approx(value, abs=0.005)
 
 
