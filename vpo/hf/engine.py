@@ -7,7 +7,6 @@ depend on its batch (vpo.hf.sampling).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import SharedRows, compute_prompts, leaving_order
+from vpo.hf.rows import SharedRows, begin_batch, leaving_order
 from vpo.hf.sampling import check_finite, draw, uniforms
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from vpo.hf.llama import SmallLlama
     from vpo.languages.contract import AnswerGrammar
 
 _LEAVE = 8
@@ -86,7 +86,7 @@ class SampledTokens:
 
 
 def sample_rows(
-    model: PreTrainedModel,
+    model: PreTrainedModel | SmallLlama,
     requests: Sequence[SampleRequest],
     seed: int,
     params: SamplingParams,
@@ -133,7 +133,7 @@ def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterat
 
 @torch.inference_mode()
 def _decode_batch(
-    model: PreTrainedModel,
+    model: PreTrainedModel | SmallLlama,
     requests: list[SampleRequest],
     seed: int,
     params: SamplingParams,
@@ -149,9 +149,11 @@ def _decode_batch(
     prompts, start = list(distinct.values()), grammar_of(named_prompt_format(model.config))
     draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
 
-    with _stoppable(model, go_on):
-        computed = compute_prompts(model, prompts, row, params.pad)
-    rows, running, total = SharedRows(model, computed), len(requests), 0
+    def look() -> None:
+        if not go_on(0):
+            raise Stopped
+
+    rows, running, total = SharedRows(begin_batch(model), prompts, row, params.pad, look), len(requests), 0
     for done in range(1, width + 1):
         if not go_on(total):
             raise Stopped
@@ -172,23 +174,6 @@ def _decode_batch(
             draws.keep(kept)
             drawn = drawn[kept]
         rows.step(drawn)
-
-
-@contextlib.contextmanager
-def _stoppable(model: PreTrainedModel, go_on: Callable[[int], bool]) -> Iterator[None]:
-    """Ask between layers too: the prompts of a call can take a minute on a busy machine."""
-
-    def look(*_: object) -> None:
-        if not go_on(0):
-            raise Stopped
-
-    lists = (part for part in model.modules() if isinstance(part, torch.nn.ModuleList))
-    hooks = [layer.register_forward_pre_hook(look) for layers in lists for layer in layers]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 class _Draws:

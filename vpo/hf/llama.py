@@ -1,0 +1,223 @@
+"""A small Llama by itself, without the seconds that a library for every model takes to load and its work in each layer.
+
+A column of an embedded policy multiplies some hundred thousand numbers, which takes a tenth of the time that
+transformers spends around it: it handles masks, positions, outputs and hooks. This module has only the operations, in
+the same order on the same numbers, so the logits equal those of transformers' model bit for bit. A policy that is only
+sampled from has no transformers in its process (vpo.hf.llama_files); a model that is trained lends its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SMALL_MODEL = 20_000_000
+"""Parameters above which the arithmetic dominates the time; with fewer rows are so cheap that calls should be large."""
+_SPARE_COLUMNS = 64
+"""Room of new buffers, in addition to what is in use."""
+
+
+class InPlaceStates:
+    """One layer's keys and values, each (rows, heads, columns, width), as views of buffers with room for more columns.
+
+    Columns that a row does not have hold zeros, or what another row left there: the caller masks them.
+    """
+
+    def __init__(self) -> None:
+        self.keys: torch.Tensor | None = None
+        self.values: torch.Tensor | None = None
+        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._first = 0  # column of the buffers where the views begin
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append the new columns and return all columns."""
+        if self.keys is None or self.values is None:
+            # The prompt itself: kept as it is, so that prefill attends to contiguous tensors
+            self.keys, self.values = key_states, value_states
+            return self.keys, self.values
+        (rows, _, used, _), new = self.keys.shape, key_states.shape[-2]
+        if self._buffers is None or self._buffers[0].shape[-2] < self._first + used + new:
+            columns = used + new + _SPARE_COLUMNS
+            keys, values = (  # which may differ in width
+                states.new_zeros((rows, states.shape[1], columns, states.shape[3]))
+                for states in (self.keys, self.values)
+            )
+            buffers = keys, values
+            for buffer, states in zip(buffers, (self.keys, self.values), strict=True):
+                buffer[:, :, :used] = states
+            self._buffers, self._first = buffers, 0
+        begin = self._first + used
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:rows, :, begin : begin + new] = states
+        return self._view(rows, used + new)
+
+    def _view(self, rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+        assert self._buffers is not None
+        self.keys, self.values = (buffer[:rows, :, self._first : self._first + columns] for buffer in self._buffers)
+        return self.keys, self.values
+
+    def select(self, rows: torch.Tensor, first: int) -> None:
+        """Keep these rows, in this order, and the columns from `first` on. Rows that keep their place cost nothing."""
+        if self.keys is None or self.values is None:
+            return
+        if self._buffers is None or len(rows) > len(self.keys) or 2 * len(rows) < len(self._buffers[0]):
+            self.keys, self.values = self.keys[:, :, first:][rows], self.values[:, :, first:][rows]
+            self._buffers, self._first = None, 0  # too much room is given back
+            return
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
+        if len(moved):
+            for states in (self.keys, self.values):
+                states[moved, :, first:] = states[rows[moved], :, first:]
+        self._first += first
+        self._view(len(rows), self.keys.shape[-2] - first)
+
+
+class SmallLlama:
+    """The weights of a small Llama in float32 on a CPU, and their products.
+
+    config, generation_config: its settings, as attributes named as transformers names them
+    Products of the same numbers are one product, of weights that are copied side by side, which changes no bit.
+    """
+
+    device, dtype = torch.device("cpu"), torch.float32
+
+    def __init__(self, config: Any, weights: Mapping[str, torch.Tensor], generation_config: Any = None) -> None:
+        """weights: by their names in a checkpoint. Those of one product are copied, the others shared."""
+        self.config, self.generation_config = config, generation_config
+        self._weights, self._epsilon = dict(weights), config.rms_norm_eps
+        self.embedding, self.head = weights["model.embed_tokens.weight"], weights["lm_head.weight"]
+        self.norm = weights["model.norm.weight"]
+        self.layers = [self._layer(f"model.layers.{number}") for number in range(config.num_hidden_layers)]
+        self.heads, self.width = config.num_attention_heads, config.head_dim
+        exponents = torch.arange(0, self.width, 2, dtype=torch.float) / self.width
+        places = torch.arange(config.max_position_embeddings)[:, None].float()
+        angles = places * (1.0 / config.rope_parameters["rope_theta"] ** exponents)
+        sin = angles.sin()
+        self.cos: torch.Tensor = torch.cat((angles, angles), -1).cos()
+        self.sin: torch.Tensor = torch.cat((-sin, sin), -1)  # the sign of the half that is swapped
+
+    def _layer(self, name: str) -> tuple[torch.Tensor, ...]:
+        """As a tuple: looking a weight up by its name takes as long as some of the products."""
+        return (
+            self._weights[f"{name}.input_layernorm.weight"],
+            self._join([f"{name}.self_attn.{part}_proj.weight" for part in "qkv"]),
+            self._weights[f"{name}.self_attn.o_proj.weight"],
+            self._weights[f"{name}.post_attention_layernorm.weight"],
+            self._join([f"{name}.mlp.{part}_proj.weight" for part in ("gate", "up")]),
+            self._weights[f"{name}.mlp.down_proj.weight"],
+        )
+
+    def _join(self, names: Sequence[str]) -> torch.Tensor:
+        """These weights side by side; they become views of the result."""
+        parts = [self._weights[name] for name in names]
+        joined = torch.cat(parts)
+        self._weights.update(zip(names, joined.split([len(part) for part in parts]), strict=True))
+        return joined
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The weights by their names in a checkpoint. To change them in place changes what is sampled."""
+        return self._weights
+
+    def parameters(self) -> Iterable[torch.Tensor]:
+        """The weights."""
+        return self._weights.values()
+
+    def normalise(self, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """RMSNorm of the rows (N, width of the model)."""
+        return functional.rms_norm(hidden, weight.shape, weight, self._epsilon)
+
+    @property
+    def bytes_a_token(self) -> float:
+        """Of a row's keys and values."""
+        return float(8 * len(self.layers) * self.heads * self.width)
+
+    def begin(self) -> LlamaBatch:
+        """A batch that has no columns yet."""
+        return LlamaBatch(self)
+
+
+class LlamaBatch:
+    """A vpo.hf.rows.BatchState of a small Llama.
+
+    layers: the keys and values of each
+    """
+
+    drops_columns = True
+
+    def __init__(self, model: SmallLlama) -> None:
+        self._model = model
+        self.layers: Sequence[Any] = [InPlaceStates() for _ in model.layers]
+
+    def append(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        mask: torch.Tensor | None,
+        look: Callable[[], None] | None = None,
+        *,
+        every: bool = False,
+    ) -> torch.Tensor:
+        """As BatchState.append, several columns only at the beginning. every: the logits (rows * columns, vocabulary)
+        after each column"""
+        model, (rows, columns), heads, width = self._model, ids.shape, self._model.heads, self._model.width
+        cos, sin = model.cos[positions][:, None], model.sin[positions][:, None]
+        if mask is not None:  # in the form that each layer's attention would make of it
+            seen = mask[:, None, None]
+            if columns > 1:
+                seen = seen & torch.ones((columns, columns), dtype=torch.bool).tril()
+            mask = torch.zeros(seen.shape).masked_fill_(~seen, float("-inf"))
+        causal, scale = mask is None and columns > 1, width**-0.5
+        hidden = functional.embedding(ids.flatten(), model.embedding)
+        for (norm, into, out, second_norm, gate_up, down), kept in zip(model.layers, self.layers, strict=True):
+            if look is not None:
+                look()
+            states = functional.linear(model.normalise(hidden, norm), into)
+            states = states.view(rows, columns, 3 * heads, width).transpose(1, 2)
+            turned, values = states[:, : 2 * heads], states[:, 2 * heads :]
+            turned = turned * cos + turned.roll(width // 2, -1) * sin
+            keys, values = kept.update(turned[:, heads:], values)
+            attended = functional.scaled_dot_product_attention(
+                turned[:, :heads], keys, values, attn_mask=mask, is_causal=causal, scale=scale
+            )
+            hidden = hidden + functional.linear(attended.transpose(1, 2).reshape(rows * columns, heads * width), out)
+            gate, up = functional.linear(model.normalise(hidden, second_norm), gate_up).chunk(2, -1)
+            hidden = hidden + functional.linear(functional.silu(gate) * up, down)
+        if not every:
+            hidden = hidden.view(rows, columns, -1)[:, -1]
+        return functional.linear(model.normalise(hidden, model.norm), model.head)
+
+    def select(self, rows: torch.Tensor, first: int) -> None:
+        """Keep these rows, in this order, and the columns from `first` on."""
+        for layer in self.layers:
+            layer.select(rows, first)
+
+
+def small_llama(model: PreTrainedModel) -> SmallLlama | None:
+    """The products of a model of transformers with its weights of now; None if it is not a small Llama in float32 on a
+    CPU as transformers builds it: with one key per query, plain rotations, without biases, adapters and hooks."""
+    if model.device.type != "cpu" or model.dtype != torch.float32 or type(model).__name__ != "LlamaForCausalLM":
+        return None
+    from transformers.models.llama import modeling_llama as made
+
+    config = model.config
+    plain = {made.LlamaForCausalLM, made.LlamaModel, made.LlamaDecoderLayer, made.LlamaAttention, made.LlamaMLP}
+    plain |= {made.LlamaRMSNorm, made.LlamaRotaryEmbedding, torch.nn.Linear, torch.nn.Embedding, torch.nn.ModuleList}
+    for module in model.modules():
+        foreign = type(module) not in plain and (module._modules or list(module.parameters(recurse=False)))
+        if foreign or module._forward_hooks or module._forward_pre_hooks or getattr(module, "bias", None) is not None:
+            return None
+    if (
+        config.num_key_value_heads != config.num_attention_heads
+        or config.rope_parameters["rope_type"] != "default"
+        or config.hidden_act != "silu"
+        or config._attn_implementation != "sdpa"
+        or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL
+    ):
+        return None
+    return SmallLlama(config, model.state_dict())
