@@ -288,7 +288,7 @@ def fork_workers(ends: Sequence[int], models: bool) -> None:
     print_warnings_plainly()
     if models:
         with one_blas_thread():
-            for name in ("vpo.hf.policy", "transformers.models.llama.modeling_llama"):
+            for name in ("vpo.hf.policy",):
                 importlib.import_module(name)
     gc.freeze()  # looking for garbage would copy every page
     workers: dict[int, int] = {}
