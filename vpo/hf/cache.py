@@ -8,31 +8,48 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from vpo.hf.llama import InPlaceStates
+from vpo.hf.llama import GrowingStates
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class InPlaceLayer(InPlaceStates, DynamicLayer):
-    """One layer's keys and values in transformers' cache."""
+class InPlaceLayer(DynamicLayer):
+    """One layer's keys and values, which may differ in width."""
 
     def __init__(self, **kwargs: Any) -> None:
-        DynamicLayer.__init__(self, **kwargs)
-        InPlaceStates.__init__(self)
+        super().__init__(**kwargs)
+        self._both: tuple[GrowingStates, GrowingStates] | None = None
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append the new columns and return all columns."""
-        self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
-        return super().update(key_states, value_states)
+        if self._both is None:
+            # The prompt itself: kept as it is, so that prefill attends to contiguous tensors
+            self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
+            self._both = GrowingStates(key_states), GrowingStates(value_states)
+            self.keys, self.values = key_states, value_states
+            return key_states, value_states
+        new = key_states.shape[-2]
+        self.keys, self.values = (kept.extend(new) for kept in self._both)
+        self.keys[:, :, -new:], self.values[:, :, -new:] = key_states, value_states
+        return self.keys, self.values
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        """Keep these rows; a row may be taken several times."""
+        self.select(beam_idx, 0)
+
+    def select(self, rows: torch.Tensor, first: int) -> None:
+        """Keep these rows, in this order, and the columns from `first` on."""
+        if self._both is not None:
+            self.keys, self.values = (kept.select(rows, first) for kept in self._both)
 
 
 def make_cache(config: Any) -> Cache:
@@ -81,14 +98,10 @@ def accepted(model: Any, **arguments: Any) -> dict[str, Any]:
 
 
 class LibraryBatch:
-    """A vpo.hf.rows.BatchState of a model of transformers.
-
-    layers: the states of each
-    """
+    """A vpo.hf.rows.BatchState of a model of transformers."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model, self._cache = model, make_cache(model.config)
-        self.layers: Sequence[Any] = self._cache.layers
         self.drops_columns = keeps_all_columns(model.config)
         # SDPA takes the mask of one column in its final shape, which saves rebuilding it in every step
         self._final_mask = model.config._attn_implementation == "sdpa" and self.drops_columns
@@ -116,8 +129,12 @@ class LibraryBatch:
         if not self.drops_columns:
             cast(Any, self._cache).reorder_cache(rows)
             return
-        for layer in self.layers:
+        for layer in cast(Any, self._cache).layers:
             layer.select(rows, first)
+
+    def tensors(self) -> Any:
+        """What is kept, in the objects of the library."""
+        return self._cache
 
 
 @contextlib.contextmanager

@@ -19,63 +19,42 @@ if TYPE_CHECKING:
 
 SMALL_MODEL = 20_000_000
 """Parameters above which the arithmetic dominates the time; with fewer rows are so cheap that calls should be large."""
-_SPARE_COLUMNS = 64
+SPARE_COLUMNS = 64
 """Room of new buffers, in addition to what is in use."""
 
 
-class InPlaceStates:
-    """One layer's keys and values, each (rows, heads, columns, width), as views of buffers with room for more columns.
+class GrowingStates:
+    """Keys or values (rows, heads, columns, width), as a view of a buffer with room for more columns.
 
-    Columns that a row does not have hold zeros, or what another row left there: the caller masks them.
+    Columns that a row does not have hold what another row left there: the caller masks them.
     """
 
-    def __init__(self) -> None:
-        self.keys: torch.Tensor | None = None
-        self.values: torch.Tensor | None = None
-        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._first = 0  # column of the buffers where the views begin
+    def __init__(self, states: torch.Tensor) -> None:
+        self.states = states
+        self._buffer: torch.Tensor | None = None
+        self._first = 0  # column of the buffer where the view begins
 
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the new columns and return all columns."""
-        if self.keys is None or self.values is None:
-            # The prompt itself: kept as it is, so that prefill attends to contiguous tensors
-            self.keys, self.values = key_states, value_states
-            return self.keys, self.values
-        (rows, _, used, _), new = self.keys.shape, key_states.shape[-2]
-        if self._buffers is None or self._buffers[0].shape[-2] < self._first + used + new:
-            columns = used + new + _SPARE_COLUMNS
-            keys, values = (  # which may differ in width
-                states.new_zeros((rows, states.shape[1], columns, states.shape[3]))
-                for states in (self.keys, self.values)
-            )
-            buffers = keys, values
-            for buffer, states in zip(buffers, (self.keys, self.values), strict=True):
-                buffer[:, :, :used] = states
-            self._buffers, self._first = buffers, 0
-        begin = self._first + used
-        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
-            buffer[:rows, :, begin : begin + new] = states
-        return self._view(rows, used + new)
+    def extend(self, new: int) -> torch.Tensor:
+        """All columns and `new` more, which the caller writes."""
+        rows, heads, used, width = self.states.shape
+        if self._buffer is None or self._buffer.shape[-2] < self._first + used + new:
+            self._buffer = self.states.new_empty((rows, heads, used + new + SPARE_COLUMNS, width))
+            self._buffer[:, :, :used], self._first = self.states, 0
+        self.states = self._buffer[:rows, :, self._first : self._first + used + new]
+        return self.states
 
-    def _view(self, rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
-        assert self._buffers is not None
-        self.keys, self.values = (buffer[:rows, :, self._first : self._first + columns] for buffer in self._buffers)
-        return self.keys, self.values
-
-    def select(self, rows: torch.Tensor, first: int) -> None:
+    def select(self, rows: torch.Tensor, first: int) -> torch.Tensor:
         """Keep these rows, in this order, and the columns from `first` on. Rows that keep their place cost nothing."""
-        if self.keys is None or self.values is None:
-            return
-        if self._buffers is None or len(rows) > len(self.keys) or 2 * len(rows) < len(self._buffers[0]):
-            self.keys, self.values = self.keys[:, :, first:][rows], self.values[:, :, first:][rows]
-            self._buffers, self._first = None, 0  # too much room is given back
-            return
+        if self._buffer is None or len(rows) > len(self.states) or 2 * len(rows) < len(self._buffer):
+            self.states = self.states[:, :, first:][rows]
+            self._buffer, self._first = None, 0  # too much room is given back
+            return self.states
         moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
         if len(moved):
-            for states in (self.keys, self.values):
-                states[moved, :, first:] = states[rows[moved], :, first:]
+            self.states[moved, :, first:] = self.states[rows[moved], :, first:]
         self._first += first
-        self._view(len(rows), self.keys.shape[-2] - first)
+        self.states = self.states[: len(rows), :, first:]
+        return self.states
 
 
 class SmallLlama:
@@ -90,7 +69,7 @@ class SmallLlama:
     def __init__(self, config: Any, weights: Mapping[str, torch.Tensor], generation_config: Any = None) -> None:
         """weights: by their names in a checkpoint. Those of one product are copied, the others shared."""
         self.config, self.generation_config = config, generation_config
-        self._weights, self._epsilon = dict(weights), config.rms_norm_eps
+        self._weights, self._size, self._epsilon = dict(weights), (config.hidden_size,), config.rms_norm_eps
         self.embedding, self.head = weights["model.embed_tokens.weight"], weights["lm_head.weight"]
         self.norm = weights["model.norm.weight"]
         self.layers = [self._layer(f"model.layers.{number}") for number in range(config.num_hidden_layers)]
@@ -130,7 +109,7 @@ class SmallLlama:
 
     def normalise(self, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """RMSNorm of the rows (N, width of the model)."""
-        return functional.rms_norm(hidden, weight.shape, weight, self._epsilon)
+        return torch.rms_norm(hidden, self._size, weight, self._epsilon)
 
     @property
     def bytes_a_token(self) -> float:
@@ -143,16 +122,13 @@ class SmallLlama:
 
 
 class LlamaBatch:
-    """A vpo.hf.rows.BatchState of a small Llama.
-
-    layers: the keys and values of each
-    """
+    """A vpo.hf.rows.BatchState of a small Llama. The keys and values of all layers are one tensor."""
 
     drops_columns = True
 
     def __init__(self, model: SmallLlama) -> None:
         self._model = model
-        self.layers: Sequence[Any] = [InPlaceStates() for _ in model.layers]
+        self._kept: GrowingStates | None = None
 
     def append(
         self,
@@ -173,29 +149,42 @@ class LlamaBatch:
                 seen = seen & torch.ones((columns, columns), dtype=torch.bool).tril()
             mask = torch.zeros(seen.shape).masked_fill_(~seen, float("-inf"))
         causal, scale = mask is None and columns > 1, width**-0.5
+        if self._kept is None:
+            self._kept = GrowingStates(model.cos.new_empty((rows, 2 * heads * len(model.layers), columns, width)))
+            kept = self._kept.states
+        else:
+            kept = self._kept.extend(columns)
+        parts = kept.split(heads, 1)  # keys, values, keys of the next layer, ...
+        news = kept[:, :, -columns:].split(2 * heads, 1)
         hidden = functional.embedding(ids.flatten(), model.embedding)
-        for (norm, into, out, second_norm, gate_up, down), kept in zip(model.layers, self.layers, strict=True):
+        for layer, keys, values, new in zip(model.layers, parts[::2], parts[1::2], news, strict=True):
             if look is not None:
                 look()
+            norm, into, out, second_norm, gate_up, down = layer
             states = functional.linear(model.normalise(hidden, norm), into)
             states = states.view(rows, columns, 3 * heads, width).transpose(1, 2)
-            turned, values = states[:, : 2 * heads], states[:, 2 * heads :]
-            turned = turned * cos + turned.roll(width // 2, -1) * sin
-            keys, values = kept.update(turned[:, heads:], values)
+            turned = states[:, : 2 * heads]
+            swapped = turned.roll(width // 2, -1).mul_(sin)
+            turned.mul_(cos).add_(swapped)
+            new.copy_(states[:, heads:])
             attended = functional.scaled_dot_product_attention(
-                turned[:, :heads], keys, values, attn_mask=mask, is_causal=causal, scale=scale
+                states[:, :heads], keys, values, attn_mask=mask, is_causal=causal, scale=scale
             )
-            hidden = hidden + functional.linear(attended.transpose(1, 2).reshape(rows * columns, heads * width), out)
+            hidden += functional.linear(attended.transpose(1, 2).reshape(rows * columns, heads * width), out)
             gate, up = functional.linear(model.normalise(hidden, second_norm), gate_up).chunk(2, -1)
-            hidden = hidden + functional.linear(functional.silu(gate) * up, down)
+            hidden += functional.linear(functional.silu(gate).mul_(up), down)
         if not every:
             hidden = hidden.view(rows, columns, -1)[:, -1]
         return functional.linear(model.normalise(hidden, model.norm), model.head)
 
     def select(self, rows: torch.Tensor, first: int) -> None:
         """Keep these rows, in this order, and the columns from `first` on."""
-        for layer in self.layers:
-            layer.select(rows, first)
+        if self._kept is not None:
+            self._kept.select(rows, first)
+
+    def tensors(self) -> Any:
+        """What is kept."""
+        return None if self._kept is None else self._kept.states
 
 
 def small_llama(model: PreTrainedModel) -> SmallLlama | None:

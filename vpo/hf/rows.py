@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.llama import SmallLlama, small_llama
+from vpo.hf.llama import SPARE_COLUMNS, SmallLlama, small_llama
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 class BatchState(Protocol):
     """A model, and what it keeps of the columns of one batch.
 
-    layers: what is kept, one object a layer
     drops_columns: whether `select` drops those before `first`
     """
 
-    layers: Sequence[Any]
     drops_columns: bool
 
     def append(
@@ -41,6 +39,9 @@ class BatchState(Protocol):
 
     def select(self, rows: torch.Tensor, first: int) -> None:
         """Keep these rows, in this order; a row may be taken several times."""
+
+    def tensors(self) -> Any:
+        """What is kept: tensors in lists, dicts or caches of transformers."""
 
 
 def begin_batch(model: PreTrainedModel | SmallLlama) -> BatchState:
@@ -82,15 +83,18 @@ class SharedRows:
         logits = state.append(ids, positions, None if whole else real, look)
         if not torch.equal(row, torch.arange(len(real), device=row.device)):
             state.select(row, 0)
-        self._state, self._mask = state, None if whole else real[row]
+        self._state, self._columns = state, columns
+        self._mask = None if whole else real[row]  # with room for more columns, all of them tokens
         self._positions = real.sum(-1)[row]
         self.logits = logits[row]
 
     def step(self, tokens: torch.Tensor) -> None:
         """Append one token per row (rows,)."""
-        if self._mask is not None:
-            self._mask = torch.nn.functional.pad(self._mask, (0, 1), value=True)
-        self.logits = self._state.append(tokens[:, None], self._positions[:, None], self._mask)
+        self._columns += 1
+        if self._mask is not None and self._mask.shape[1] < self._columns:
+            self._mask = torch.nn.functional.pad(self._mask, (0, SPARE_COLUMNS), value=True)
+        mask = None if self._mask is None else self._mask[:, : self._columns]
+        self.logits = self._state.append(tokens[:, None], self._positions[:, None], mask)
         self._positions = self._positions + 1
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -100,7 +104,7 @@ class SharedRows:
             self._mask = self._mask[rows]
             if self._state.drops_columns:
                 first = int(self._mask.any(0).to(torch.uint8).argmax())
-                self._mask = self._mask[:, first:]
+                self._mask, self._columns = self._mask[:, first:], self._columns - first
         self._state.select(rows, first)
 
 
