@@ -202,19 +202,19 @@ class _Draws:
 
     def take(self, logits: torch.Tensor) -> torch.Tensor:
         """The next token of each row (rows,), from its logits (rows, vocabulary)."""
-        params, place, step, grammar = self._params, self._place, self._step, self._grammar
+        params, step, grammar = self._params, self._step, self._grammar
         if grammar is not None:
             logits = logits.masked_fill(~grammar.allowed(), float("-inf"))
-        uniform, checked = self._uniform[place, step], self.every == 1
+        uniform, checked = self._uniform[:, step], self.every == 1
         tokens, values = draw(logits, uniform, params.temperature, params.top_p, checked=checked)
         if grammar is not None:
             grammar.advance(tokens)
-        self._tokens[place, step], self._logprobs[place, step] = tokens, values
-        self._length[place] += self.alive
+        self._tokens[:, step], self._logprobs[:, step] = tokens, values
+        self._length += self.alive
         stopping = self.alive & torch.isin(tokens, self._stops)
-        self._stopped[place] |= stopping
+        self._stopped |= stopping
         self._step = step + 1
-        self.alive = self.alive & ~stopping & (self._step < self._limit[place])
+        self.alive = self.alive & ~stopping & (self._step < self._limit)
         return tokens
 
     def running(self) -> int:
@@ -225,18 +225,21 @@ class _Draws:
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop all rows of the batch but these."""
-        self._place, self.alive = self._place[rows], self.alive[rows]
+        self._place, self.alive, self._limit = self._place[rows], self.alive[rows], self._limit[rows]
+        self._uniform, self._tokens, self._logprobs = self._uniform[rows], self._tokens[rows], self._logprobs[rows]
+        self._length, self._stopped = self._length[rows], self._stopped[rows]
         if self._grammar is not None:
             self._grammar.keep(rows)
 
     def ended(self) -> list[tuple[int, SampledTokens]]:
         """The requests that have ended since the last call, with their draws."""
-        still = set(self._place[self.alive].tolist())
-        numbers, self._open = sorted(self._open - still), self._open & still
         results = []
-        for i in numbers:
-            end = int(self._length[i])
-            ids = self._tokens[i, :end].to("cpu", torch.int32, copy=True).numpy()
-            chosen = self._logprobs[i, :end].to("cpu", copy=True).numpy()
-            results.append((i, SampledTokens(ids, chosen, bool(self._stopped[i]))))
-        return results
+        for row, (number, alive) in enumerate(zip(self._place.tolist(), self.alive.tolist(), strict=True)):
+            if alive or number not in self._open:
+                continue
+            self._open.remove(number)
+            end = int(self._length[row])
+            ids = self._tokens[row, :end].to("cpu", torch.int32, copy=True).numpy()
+            chosen = self._logprobs[row, :end].to("cpu", copy=True).numpy()
+            results.append((number, SampledTokens(ids, chosen, bool(self._stopped[row]))))
+        return sorted(results, key=lambda result: result[0])
