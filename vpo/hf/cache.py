@@ -98,14 +98,17 @@ def accepted(model: Any, **arguments: Any) -> dict[str, Any]:
 
 
 class LibraryBatch:
-    """A vpo.hf.rows.BatchState of a model of transformers."""
+    """As vpo.hf.llama.LlamaBatch, of any model of transformers.
+
+    cache: the library's
+    """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self._model, self._cache = model, make_cache(model.config)
+        self._model, self.cache = model, make_cache(model.config)
         self.drops_columns = keeps_all_columns(model.config)
         # SDPA takes the mask of one column in its final shape, which saves rebuilding it in every step
         self._final_mask = model.config._attn_implementation == "sdpa" and self.drops_columns
-        self._arguments = {cache_argument(model): self._cache, **accepted(model, use_cache=True, logits_to_keep=1)}
+        self._arguments = {cache_argument(model): self.cache, **accepted(model, use_cache=True, logits_to_keep=1)}
         self._takes_positions = bool(accepted(model, position_ids=None))
 
     def append(
@@ -115,7 +118,7 @@ class LibraryBatch:
         mask: torch.Tensor | None,
         look: Callable[[], None] | None = None,
     ) -> torch.Tensor:
-        """As BatchState.append."""
+        """The logits (rows, vocabulary) after new columns."""
         if mask is not None and self._final_mask and ids.shape[1] == 1:
             mask = mask[:, None, None]
         given = {"position_ids": positions} if self._takes_positions else {}
@@ -127,14 +130,10 @@ class LibraryBatch:
     def select(self, rows: torch.Tensor, first: int) -> None:
         """Keep these rows, in this order, and the columns from `first` on where this can drop columns."""
         if not self.drops_columns:
-            cast(Any, self._cache).reorder_cache(rows)
+            cast(Any, self.cache).reorder_cache(rows)
             return
-        for layer in cast(Any, self._cache).layers:
+        for layer in cast(Any, self.cache).layers:
             layer.select(rows, first)
-
-    def tensors(self) -> Any:
-        """What is kept, in the objects of the library."""
-        return self._cache
 
 
 @contextlib.contextmanager

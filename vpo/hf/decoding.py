@@ -131,7 +131,7 @@ class _Trial:
         model, tokens = self._model, self._tokens
         state, place = begin_batch(model), torch.arange(4, device=model.device)
         rows = SharedRows(state, self._prompts, self._row, 0)
-        self.bytes = state_bytes(state.tensors(), len(place), max(_LENGTHS))
+        self.bytes = state_bytes(state.cache, len(place), max(_LENGTHS))
         logits = self._plain.clone()
         for step in range(_STEPS):
             logits[place, step] = rows.logits.to(logits.dtype)

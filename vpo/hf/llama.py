@@ -74,6 +74,7 @@ class SmallLlama:
         self.norm = weights["model.norm.weight"]
         self.layers = [self._layer(f"model.layers.{number}") for number in range(config.num_hidden_layers)]
         self.heads, self.width = config.num_attention_heads, config.head_dim
+        self.bytes_a_token = 8.0 * len(self.layers) * self.heads * self.width  # of a row's keys and values
         exponents = torch.arange(0, self.width, 2, dtype=torch.float) / self.width
         places = torch.arange(config.max_position_embeddings)[:, None].float()
         angles = places * (1.0 / config.rope_parameters["rope_theta"] ** exponents)
@@ -111,18 +112,13 @@ class SmallLlama:
         """RMSNorm of the rows (N, width of the model)."""
         return torch.rms_norm(hidden, self._size, weight, self._epsilon)
 
-    @property
-    def bytes_a_token(self) -> float:
-        """Of a row's keys and values."""
-        return float(8 * len(self.layers) * self.heads * self.width)
-
-    def begin(self) -> LlamaBatch:
-        """A batch that has no columns yet."""
-        return LlamaBatch(self)
-
 
 class LlamaBatch:
-    """A vpo.hf.rows.BatchState of a small Llama. The keys and values of all layers are one tensor."""
+    """A small Llama, and what it keeps of the columns of one batch: the keys and values of all layers are one tensor.
+
+    cache: the states, None before the first column
+    drops_columns: whether `select` drops those before `first`
+    """
 
     drops_columns = True
 
@@ -139,8 +135,13 @@ class LlamaBatch:
         *,
         every: bool = False,
     ) -> torch.Tensor:
-        """As BatchState.append, several columns only at the beginning. every: the logits (rows * columns, vocabulary)
-        after each column"""
+        """The logits (rows, vocabulary) after new columns, of which there are several only at the beginning.
+
+        ids, positions: (rows, columns)
+        mask: (rows, all columns) bool, which are tokens; None if all are
+        look: called before each layer
+        every: give the logits (rows * columns, vocabulary) after each column
+        """
         model, (rows, columns), heads, width = self._model, ids.shape, self._model.heads, self._model.width
         cos, sin = model.cos[positions][:, None], model.sin[positions][:, None]
         if mask is not None:  # in the form that each layer's attention would make of it
@@ -178,35 +179,41 @@ class LlamaBatch:
         return functional.linear(model.normalise(hidden, model.norm), model.head)
 
     def select(self, rows: torch.Tensor, first: int) -> None:
-        """Keep these rows, in this order, and the columns from `first` on."""
+        """Keep these rows, in this order, and the columns from `first` on; a row may be taken several times."""
         if self._kept is not None:
             self._kept.select(rows, first)
 
-    def tensors(self) -> Any:
-        """What is kept."""
+    @property
+    def cache(self) -> torch.Tensor | None:
         return None if self._kept is None else self._kept.states
 
 
-def small_llama(model: PreTrainedModel) -> SmallLlama | None:
-    """The products of a model of transformers with its weights of now; None if it is not a small Llama in float32 on a
-    CPU as transformers builds it: with one key per query, plain rotations, without biases, adapters and hooks."""
-    if model.device.type != "cpu" or model.dtype != torch.float32 or type(model).__name__ != "LlamaForCausalLM":
-        return None
-    from transformers.models.llama import modeling_llama as made
+def is_plain(config: Any, weights: Mapping[str, torch.Tensor]) -> bool:
+    """Whether a Llama of these settings and weights can be computed here: small, in float32, with one key per query,
+    plain rotations, without biases and adapters."""
+    return (
+        config.model_type == "llama"
+        and config.hidden_act == "silu"
+        and not (config.attention_bias or config.mlp_bias)
+        and config.rope_parameters.keys() == {"rope_type", "rope_theta"}
+        and config.rope_parameters["rope_type"] == "default"
+        and config.num_key_value_heads == config.num_attention_heads
+        and len(weights) == 3 + 9 * config.num_hidden_layers
+        and all(weight.dtype == torch.float32 for weight in weights.values())
+        and sum(weight.numel() for weight in weights.values()) < SMALL_MODEL
+    )
 
-    config = model.config
-    plain = {made.LlamaForCausalLM, made.LlamaModel, made.LlamaDecoderLayer, made.LlamaAttention, made.LlamaMLP}
-    plain |= {made.LlamaRMSNorm, made.LlamaRotaryEmbedding, torch.nn.Linear, torch.nn.Embedding, torch.nn.ModuleList}
-    for module in model.modules():
-        foreign = type(module) not in plain and (module._modules or list(module.parameters(recurse=False)))
-        if foreign or module._forward_hooks or module._forward_pre_hooks or getattr(module, "bias", None) is not None:
-            return None
-    if (
-        config.num_key_value_heads != config.num_attention_heads
-        or config.rope_parameters["rope_type"] != "default"
-        or config.hidden_act != "silu"
-        or config._attn_implementation != "sdpa"
-        or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL
-    ):
+
+def small_llama(model: PreTrainedModel) -> SmallLlama | None:
+    """The products of a model of transformers with its weights of now; None if `is_plain` is false of it, or something
+    was added to it."""
+    if model.device.type != "cpu" or type(model).__name__ != "LlamaForCausalLM":
         return None
-    return SmallLlama(config, model.state_dict())
+    weights = model.state_dict()
+    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    if hooked or model.config._attn_implementation != "sdpa" or not is_plain(model.config, weights):
+        return None
+    try:
+        return SmallLlama(model.config, weights)
+    except KeyError:  # a module was replaced
+        return None

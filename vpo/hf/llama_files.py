@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,15 +13,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from vpo.hf.llama import SMALL_MODEL, SmallLlama
+from vpo.hf.llama import SMALL_MODEL, LlamaBatch, SmallLlama, is_plain
 from vpo.languages.contract import DIALECT_KEY
 from vpo.policies.prompt_formats import CHAT, is_token_format
 
-_PLAIN = {
-    **{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "float32", "hidden_act": "silu"},
-    **{"attention_bias": False, "mlp_bias": False, "tie_word_embeddings": False},
-}
-"""What config.json says of every Llama that vpo.hf.llama computes."""
 _WORDS = {"backend", "clean_up_tokenization_spaces", "eos_token", "model_max_length", "pad_token", "padding_side"}
 _WORDS |= {"tokenizer_class", "unk_token", "is_local", "local_files_only"}
 """Settings of a tokenizer that tokenizer.json says all about."""
@@ -71,37 +65,19 @@ def load_llama(folder: Path, prompt_format: str | None) -> tuple[SmallLlama, Any
     """
     try:
         return _read_llama(folder, prompt_format)
-    except (Unlike, OSError, ValueError, LookupError, TypeError, SafetensorError):
+    except (Unlike, OSError, ValueError, LookupError, AttributeError, TypeError, RuntimeError, SafetensorError):
         return None
 
 
 def _read_llama(folder: Path, prompt_format: str | None) -> tuple[SmallLlama, Any]:
     said, generation = (json.loads((folder / name).read_bytes()) for name in ("config.json", "generation_config.json"))
     said[DIALECT_KEY] = prompt_format or said.get(DIALECT_KEY, CHAT)
-    rotations, heads, width = said["rope_parameters"], said["num_attention_heads"], said["head_dim"]
-    if (
-        not is_token_format(said[DIALECT_KEY])
-        or {name: said.get(name) for name in _PLAIN} != _PLAIN
-        or rotations.keys() != {"rope_type", "rope_theta"}
-        or rotations["rope_type"] != "default"
-        or heads != said["num_key_value_heads"]
-    ):
+    file = folder / "model.safetensors"
+    if not is_token_format(said[DIALECT_KEY]) or said["tie_word_embeddings"] or file.stat().st_size > 5 * SMALL_MODEL:
         raise Unlike
-    hidden, inner, words = said["hidden_size"], said["intermediate_size"], said["vocab_size"]
-    sizes: dict[str, tuple[int, ...]] = {"model.norm": (hidden,)}
-    sizes |= dict.fromkeys(("model.embed_tokens", "lm_head"), (words, hidden))
-    for layer in (f"model.layers.{number}" for number in range(said["num_hidden_layers"])):
-        sizes |= dict.fromkeys((f"{layer}.input_layernorm", f"{layer}.post_attention_layernorm"), (hidden,))
-        sizes |= {f"{layer}.self_attn.{name}_proj": (heads * width, hidden) for name in "qkv"}
-        sizes |= {f"{layer}.self_attn.o_proj": (hidden, heads * width), f"{layer}.mlp.down_proj": (hidden, inner)}
-        sizes |= {f"{layer}.mlp.{name}_proj": (inner, hidden) for name in ("gate", "up")}
-    weights = load_file(folder / "model.safetensors")
-    if (
-        {name: tuple(weight.shape) for name, weight in weights.items()}
-        != {f"{name}.weight": size for name, size in sizes.items()}
-        or any(weight.dtype != torch.float32 for weight in weights.values())
-        or sum(map(math.prod, sizes.values())) >= SMALL_MODEL
-    ):
+    config, weights = SimpleNamespace(**said), load_file(file)
+    if len(weights["lm_head.weight"]) != said["vocab_size"] or not is_plain(config, weights):
         raise Unlike
-    tokenizer = PlainTokenizer(folder)
-    return SmallLlama(SimpleNamespace(**said), weights, SimpleNamespace(**generation)), tokenizer
+    model, start = SmallLlama(config, weights, SimpleNamespace(**generation)), torch.zeros(1, 1).long()
+    LlamaBatch(model).append(start, start, None)  # fails if the weights have other sizes
+    return model, PlainTokenizer(folder)

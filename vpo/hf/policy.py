@@ -20,7 +20,7 @@ import torch
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, sample_rows
-from vpo.hf.llama import SMALL_MODEL, SmallLlama
+from vpo.hf.llama import SMALL_MODEL, LlamaBatch, SmallLlama
 from vpo.hf.llama_files import load_llama
 from vpo.hf.rows import free_memory, leave_cudnn_attention
 from vpo.hf.sampling import mask_forbidden
@@ -90,7 +90,13 @@ class TransformersPolicy(Policy):
             threads = 1 if self.parameters < SMALL_MODEL else _measure_threads(model)
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
-        self._state_bytes = self._worker.submit(_measure_state, model).result()
+        if isinstance(model, SmallLlama):
+            self._state_bytes = model.bytes_a_token, 0.0
+        else:
+            from vpo.hf.decoding import try_decoding  # imported here: transformers takes seconds to load
+
+            decoding = self._worker.submit(try_decoding, model).result()
+            self._state_bytes = decoding.bytes_a_token, decoding.bytes_a_row
         # on a GPU memory alone decides
         self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < SMALL_MODEL else 256
 
@@ -162,7 +168,7 @@ class TransformersPolicy(Policy):
     def _logprobs(self, rollout: Rollout) -> npt.NDArray[np.float32]:
         ids = torch.from_numpy(np.concatenate([rollout.prompt_ids, rollout.token_ids]).astype(np.int64))[None]
         if isinstance(self.model, SmallLlama):
-            logits = self.model.begin().append(ids, torch.arange(ids.shape[1])[None], None, every=True)
+            logits = LlamaBatch(self.model).append(ids, torch.arange(ids.shape[1])[None], None, every=True)
         else:
             logits = self.model(input_ids=ids.to(self.model.device)).logits[0]
         logits = logits[len(rollout.prompt_ids) - 1 : -1]
@@ -277,16 +283,6 @@ def _is_memory(error: RuntimeError) -> bool:
 def _set_threads(threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
-
-
-def _measure_state(model: PreTrainedModel | SmallLlama) -> tuple[float, float]:
-    """Bytes that a token and a row take. Raises BadAddress where a model of transformers cannot be decoded here."""
-    if isinstance(model, SmallLlama):
-        return model.bytes_a_token, 0.0
-    from vpo.hf.decoding import try_decoding  # imported here: transformers takes seconds to load
-
-    decoding = try_decoding(model)
-    return decoding.bytes_a_token, decoding.bytes_a_row
 
 
 def _measure_threads(model: Any) -> int:

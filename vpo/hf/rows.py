@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.llama import SPARE_COLUMNS, SmallLlama, small_llama
+from vpo.hf.llama import SPARE_COLUMNS, LlamaBatch, SmallLlama, small_llama
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-
-class BatchState(Protocol):
-    """A model, and what it keeps of the columns of one batch.
-
-    drops_columns: whether `select` drops those before `first`
-    """
-
-    drops_columns: bool
-
-    def append(
-        self,
-        ids: torch.Tensor,
-        positions: torch.Tensor,
-        mask: torch.Tensor | None,
-        look: Callable[[], None] | None = None,
-    ) -> torch.Tensor:
-        """The logits (rows, vocabulary) after new columns.
-
-        ids, positions: (rows, columns)
-        mask: (rows, all columns) bool, which are tokens; None if all are
-        look: called between layers
-        """
-
-    def select(self, rows: torch.Tensor, first: int) -> None:
-        """Keep these rows, in this order; a row may be taken several times."""
-
-    def tensors(self) -> Any:
-        """What is kept: tensors in lists, dicts or caches of transformers."""
+    from vpo.hf.cache import LibraryBatch
 
 
-def begin_batch(model: PreTrainedModel | SmallLlama) -> BatchState:
-    """A batch that has no columns yet, computed without transformers' overhead where the model is a small Llama."""
+def begin_batch(model: PreTrainedModel | SmallLlama) -> LlamaBatch | LibraryBatch:
+    """A batch that has no columns yet, without transformers' overhead where the model is a small Llama."""
     if isinstance(model, SmallLlama):
-        return model.begin()
+        return LlamaBatch(model)
     if (small := small_llama(model)) is not None:
-        return small.begin()
+        return LlamaBatch(small)
     from vpo.hf.cache import LibraryBatch  # imported here: transformers takes seconds to load
 
     return LibraryBatch(model)
@@ -63,7 +36,7 @@ class SharedRows:
 
     def __init__(
         self,
-        state: BatchState,
+        state: LlamaBatch | LibraryBatch,
         prompts: Sequence[npt.NDArray[np.int32]],
         row: torch.Tensor,
         pad: int,

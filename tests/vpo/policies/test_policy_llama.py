@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, PreTrainedModel, Qwen2Config
 
 from vpo.hf.cache import LibraryBatch
-from vpo.hf.llama import SmallLlama, small_llama
+from vpo.hf.llama import LlamaBatch, SmallLlama, small_llama
 from vpo.hf.llama_files import load_llama
 from vpo.hf.rows import SharedRows
 from vpo.policies.registry import policy_at
@@ -51,7 +51,7 @@ def test_its_logits_are_those_of_the_model(name: str, rows: int, padded: bool) -
     prompts = [chance.integers(3, 480, 40 - (7 * i if padded else 0)).astype(np.int32) for i in range(rows)]
     row = torch.arange(rows).repeat_interleave(5)
     with torch.inference_mode():
-        states = [LibraryBatch(model), loaded(CHECKPOINTS / name).begin(), lent.begin()]
+        states = [LibraryBatch(model), LlamaBatch(loaded(CHECKPOINTS / name)), LlamaBatch(lent)]
         batches = [SharedRows(state, prompts, row, 0) for state in states]
         for turn in range(70):  # beyond the room that the cache has to spare
             tokens = torch.from_numpy(chance.integers(3, 480, len(row)))
@@ -69,7 +69,7 @@ def test_its_logits_are_those_of_the_model(name: str, rows: int, padded: bool) -
 def test_the_logits_after_every_column_are_those_of_a_plain_pass() -> None:
     ids = torch.arange(3, 90)[None]
     with torch.inference_mode():
-        ours = loaded().begin().append(ids, torch.arange(ids.shape[1])[None], None, every=True)
+        ours = LlamaBatch(loaded()).append(ids, torch.arange(ids.shape[1])[None], None, every=True)
         assert torch.equal(ours, embedded()(input_ids=ids).logits[0])
 
 
@@ -79,9 +79,8 @@ def test_weights_that_are_put_in_place_are_used() -> None:
         weight.copy_(weights[name])
     ids, positions = torch.arange(3, 23)[None], torch.arange(20)[None]
     with torch.inference_mode():
-        assert torch.equal(
-            model.begin().append(ids, positions, None), loaded(CHECKPOINTS / "vpo").begin().append(ids, positions, None)
-        )
+        ours, theirs = (LlamaBatch(one).append(ids, positions, None) for one in (model, loaded(CHECKPOINTS / "vpo")))
+        assert torch.equal(ours, theirs)
 
 
 def test_its_tokenizer_is_that_of_transformers() -> None:
