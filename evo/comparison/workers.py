@@ -217,7 +217,7 @@ class Workers:
             stdin=subprocess.DEVNULL,
             stdout=2,  # what a library prints is no answer
             pass_fds=theirs,
-            env={**os.environ, "PYTHONPATH": python_path(), **_MALLOC},
+            env={**_MALLOC, **os.environ, "PYTHONPATH": python_path()},
             start_new_session=True,  # Ctrl-C and a closed terminal are this process's to answer
         )
         for ours, their in pairs:

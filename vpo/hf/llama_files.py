@@ -58,7 +58,7 @@ class PlainTokenizer:
 
 
 def load_llama(folder: Path, prompt_format: str | None) -> tuple[SmallLlama, Any] | None:
-    """The policy of a directory, where it is a small Llama that writes a token language; None if anything about its
+    """The policy of a directory that holds a small Llama which writes a token language; None if anything about its
     files is otherwise than known here: transformers then loads them, or says what is wrong.
 
     prompt_format: instead of the one that config.json names
