@@ -36,7 +36,7 @@ from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, ONLY_HERE, whitening
 from vpo.chain import parse_chain
-from vpo.hf.cache import leave_cudnn_attention
+from vpo.hf.rows import leave_cudnn_attention
 from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import WeightSampler
 from vpo.training.config import Estimation

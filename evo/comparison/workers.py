@@ -141,6 +141,26 @@ with one_blas_thread():
 fork_workers({}, {})
 """
 """The program of the workers' parent."""
+_WATCH_PROGRAM = """
+import json, os, sys
+workers = json.loads(sys.argv[1])
+while workers:
+    pid, status = os.wait()
+    end = workers.pop(str(pid))
+    if code := os.waitstatus_to_exitcode(status):
+        lost = f"a search process ended by itself (exit code {code}); evo resume continues"
+        try:
+            os.write(end, json.dumps((1, lost)).encode() + b"\\n")
+        except OSError:
+            pass  # the owner is gone
+    os.close(end)
+"""
+"""What the parent becomes once the workers run, for it holds the memory that they shared and then changed. It answers
+for those that are lost. argv: the socket of each, by its process id, in JSON"""
+
+
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+"""Large arrays are given back when they are freed: glibc would keep some tens of megabytes of a worker for the next."""
 
 
 class _Line:
@@ -186,15 +206,18 @@ class Workers:
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Start the processes and load each policy in one of them, as a check."""
         different = different_policies(configs)
-        models = any(is_small(config) and _has_weights(config) for config in different)
+        models = [config for config in configs if is_small(config) and _has_weights(config)]
+        modules = ["vpo.hf.policy"] * bool(models)
+        if any(config.train for config in models):
+            modules.append("transformers.models.llama.modeling_llama")
         pairs = [socket.socketpair() for _ in range(self._count)]
         theirs = [their.fileno() for _, their in pairs]
         self._parent = subprocess.Popen(
-            [sys.executable, "-P", "-c", PARENT_PROGRAM.format(theirs, models)],
+            [sys.executable, "-P", "-c", PARENT_PROGRAM.format(theirs, modules)],
             stdin=subprocess.DEVNULL,
             stdout=2,  # what a library prints is no answer
             pass_fds=theirs,
-            env={**os.environ, "PYTHONPATH": python_path()},
+            env={**_MALLOC, **os.environ, "PYTHONPATH": python_path()},
             start_new_session=True,  # Ctrl-C and a closed terminal are this process's to answer
         )
         for ours, their in pairs:
@@ -277,19 +300,18 @@ def _has_weights(config: RunConfig) -> bool:
     return any(address.has_weights for address in parse_addresses(config.policy))
 
 
-def fork_workers(ends: Sequence[int], models: bool) -> None:
-    """Be the parent of workers, and answer for those that are lost. They share its memory, most of which a library for
-    models takes: it is imported here, once, and nothing is loaded, so that no thread runs and no device is in use.
+def fork_workers(ends: Sequence[int], modules: Sequence[str]) -> NoReturn:
+    """Fork the workers, then watch them (_WATCH_PROGRAM). They share memory, most of which a library for models takes:
+    it is imported here, once, and nothing is loaded, so that no thread runs and no device is in use.
 
     ends: the sockets on which they get their orders
-    models: whether they load small models on a CPU
+    modules: what those need that load small models on a CPU
     """
     gc.disable()
     print_warnings_plainly()
-    if models:
-        with one_blas_thread():
-            for name in ("vpo.hf.policy", "transformers.models.llama.modeling_llama"):
-                importlib.import_module(name)
+    with one_blas_thread():
+        for name in modules:
+            importlib.import_module(name)
     gc.freeze()  # looking for garbage would copy every page
     workers: dict[int, int] = {}
     for end in ends:
@@ -299,14 +321,7 @@ def fork_workers(ends: Sequence[int], models: bool) -> None:
                     os.close(other)
             _serve(socket.socket(fileno=end))
         workers[pid] = end
-    while workers:
-        pid, status = os.wait()
-        end = workers.pop(pid)
-        if code := os.waitstatus_to_exitcode(status):
-            lost = f"a search process ended by itself (exit code {code}); evo resume continues"
-            with contextlib.suppress(OSError):  # the owner is gone
-                os.write(end, json.dumps((1, lost)).encode() + b"\n")
-        os.close(end)
+    os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", _WATCH_PROGRAM, json.dumps(workers)])
 
 
 def _serve(end: socket.socket) -> NoReturn:

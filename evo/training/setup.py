@@ -132,7 +132,7 @@ def _open_trainer(
     # without the trust region, many steps on traces would let the policy drift from the one that wrote them
     decided = {"seed": run.seed, "reward": run.reward, "steps": source.steps}
     trainer = PolicyTrainer(
-        policy.model,
+        policy.open_model(),
         policy.tokenizer,
         TrainConfig.of(run, **decided, trust=isinstance(source, StoredGroups)),
         version=start,
@@ -166,4 +166,4 @@ def _open_reference(run: TrainRun, weights: str) -> Any:
         return None
     start = policy_at(run.policy, device=run.device)
     assert isinstance(start, LocalPolicy)  # as the one that is trained
-    return start.model.float().requires_grad_(False)
+    return start.open_model().float().requires_grad_(False)

@@ -331,7 +331,7 @@ def unusable(group: ScoredGroup, policy: LocalPolicy) -> str:
     for r in rollouts:
         if not len(r.token_ids) or len(r.logprobs) != len(r.token_ids) or not np.isfinite(r.logprobs).all():
             return SILENT
-    embeddings = policy.model.get_input_embeddings()
+    embeddings = policy.open_model().get_input_embeddings()
     assert isinstance(embeddings.weight, torch.Tensor)
     arrays = [rollouts[0].prompt_ids, *(rollout.token_ids for rollout in rollouts)]
     if max((int(ids.max()) for ids in arrays if len(ids)), default=-1) >= embeddings.weight.shape[0]:

@@ -1,90 +1,55 @@
-"""The keys and values of a decoding, and what a model's configuration says of them.
+"""A batch of any model of transformers: its keys and values, and what a model's configuration says of them.
 
 transformers' own cache copies itself at every step, which is most of the time of a small model. The cache here writes
-into spare room and hands out views. Rows share their prompts: each prompt goes through the model once, and each row
-gets a copy of its state.
+into spare room and hands out views.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from vpo.hf.llama_step import llama_step
+from vpo.hf.llama import GrowingStates
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_SPARE_COLUMNS = 64
-"""Room of new buffers, in addition to what is in use."""
-
 
 class InPlaceLayer(DynamicLayer):
-    """One layer's keys and values, each (rows, heads, columns, width), as views of buffers with room for more columns.
-
-    Columns that a row does not have hold zeros, or what another row left there: the caller masks them.
-    """
+    """One layer's keys and values, which may differ in width."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._first = 0  # column of the buffers where the views begin
+        self._both: tuple[GrowingStates, GrowingStates] | None = None
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append the new columns and return all columns."""
-        if self.keys is None or self.values is None:
+        if self._both is None:
             # The prompt itself: kept as it is, so that prefill attends to contiguous tensors
-            self.dtype, self.device = key_states.dtype, key_states.device
-            self.keys, self.values, self.is_initialized = key_states, value_states, True
-            return self.keys, self.values
-        (rows, _, used, _), new = self.keys.shape, key_states.shape[-2]
-        if self._buffers is None or self._buffers[0].shape[-2] < self._first + used + new:
-            columns = used + new + _SPARE_COLUMNS
-            keys, values = (  # which may differ in width
-                states.new_zeros((rows, states.shape[1], columns, states.shape[3]))
-                for states in (self.keys, self.values)
-            )
-            buffers = keys, values
-            for buffer, states in zip(buffers, (self.keys, self.values), strict=True):
-                buffer[:, :, :used] = states
-            self._buffers, self._first = buffers, 0
-        begin = self._first + used
-        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
-            buffer[:rows, :, begin : begin + new] = states
-        self._view(rows, used + new)
+            self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
+            self._both = GrowingStates(key_states), GrowingStates(value_states)
+            self.keys, self.values = key_states, value_states
+            return key_states, value_states
+        new = key_states.shape[-2]
+        self.keys, self.values = (kept.extend(new) for kept in self._both)
+        self.keys[:, :, -new:], self.values[:, :, -new:] = key_states, value_states
         return self.keys, self.values
-
-    def _view(self, rows: int, columns: int) -> None:
-        assert self._buffers is not None
-        self.keys, self.values = (buffer[:rows, :, self._first : self._first + columns] for buffer in self._buffers)
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Keep these rows; a row may be taken several times."""
         self.select(beam_idx, 0)
 
     def select(self, rows: torch.Tensor, first: int) -> None:
-        """Keep these rows, in this order, and the columns from `first` on. Rows that keep their place cost nothing."""
-        if self.keys is None or self.values is None:
-            return
-        if self._buffers is None or len(rows) > len(self.keys) or 2 * len(rows) < len(self._buffers[0]):
-            self.keys, self.values = self.keys[:, :, first:][rows], self.values[:, :, first:][rows]
-            self._buffers, self._first = None, 0  # too much room is given back
-            return
-        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
-        if len(moved):
-            for states in (self.keys, self.values):
-                states[moved, :, first:] = states[rows[moved], :, first:]
-        self._first += first
-        self._view(len(rows), self.keys.shape[-2] - first)
+        """Keep these rows, in this order, and the columns from `first` on."""
+        if self._both is not None:
+            self.keys, self.values = (kept.select(rows, first) for kept in self._both)
 
 
 def make_cache(config: Any) -> Cache:
@@ -114,26 +79,6 @@ def state_bytes(state: Any, rows: int, columns: int) -> tuple[float, float]:
     return sum(token for token, _ in sizes), sum(row for _, row in sizes)
 
 
-def leave_cudnn_attention() -> None:
-    """Keep torch from choosing cuDNN's attention in this process, as it does on an H100 since 2.11. With a mask and 64
-    keys more than a multiple of 128, its gradients are NaN where all scores of a query are far below zero, as in a head
-    of Qwen2.5 (pytorch/pytorch#196678); on a B200 it samples wrong tokens (#193893)."""
-    torch.backends.cuda.enable_cudnn_sdp(False)
-
-
-def free_memory(device: torch.device) -> float:
-    """Bytes of a GPU that no process uses, with those that torch holds for later; else those of main memory that are
-    available without swapping, 4 GiB if the system does not report it."""
-    if device.type == "cuda":
-        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return float(torch.cuda.mem_get_info(device)[0] + held)
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024.0
-    except (OSError, StopIteration, ValueError):
-        return 4.0 * (1 << 30)
-
-
 def cache_argument(model: torch.nn.Module) -> str:
     """The name of the cache among the arguments of a model, or of the model that it wraps: transformers renamed
     `past_key_values` to `cache` in 5.24 and drops the old name in 5.40."""
@@ -152,90 +97,52 @@ def accepted(model: Any, **arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if any_name or name in names}
 
 
-def leaving_order(stay: torch.Tensor) -> torch.Tensor:
-    """The places of those that stay (rows,) bool, in an order in which only rows behind the new end move."""
-    rows = stay.nonzero().squeeze(-1)
-    order = torch.arange(len(rows), device=rows.device)
-    order[~stay[: len(rows)]] = rows[rows >= len(rows)]
-    return order
+class LibraryBatch:
+    """As vpo.hf.llama.LlamaBatch, of any model of transformers.
 
-
-@dataclass(frozen=True, eq=False)
-class ComputedPrompts:
-    """Prompts that went through the model, each once.
-
-    cache: their keys and values; real: (prompts, columns) bool, which of its columns are tokens
-    row: (rows,) the prompt of each row; logits: (rows, vocabulary) of its first token
+    cache: the library's
     """
 
-    cache: Any
-    real: torch.Tensor
-    row: torch.Tensor
-    logits: torch.Tensor
-
-
-def compute_prompts(
-    model: PreTrainedModel, prompts: Sequence[npt.NDArray[np.int32]], row: torch.Tensor, pad: int
-) -> ComputedPrompts:
-    """Run the prompts in one batch, padded on the left. row: (rows,) the prompt of each row; pad: any token"""
-    columns = max(len(prompt) for prompt in prompts)
-    padded = np.full((len(prompts), columns), pad, dtype=np.int64)
-    for i, prompt in enumerate(prompts):
-        padded[i, columns - len(prompt) :] = prompt
-    lengths = np.array([len(prompt) for prompt in prompts])
-    ids = torch.from_numpy(padded).to(model.device)
-    real = torch.from_numpy(np.arange(columns) >= columns - lengths[:, None]).to(model.device)
-    cache = make_cache(model.config)
-    mask, positions = None if bool(real.all()) else real, (real.cumsum(-1) - 1).clamp(min=0)
-    arguments = accepted(model, position_ids=positions, use_cache=True, logits_to_keep=1)
-    arguments[cache_argument(model)] = cache
-    logits = model(input_ids=ids, attention_mask=mask, **arguments).logits[:, -1]
-    return ComputedPrompts(cache, real, row, logits[row])
-
-
-class SharedRows:
-    """The rows of a batch, each with its own copy of its prompt's cache.
-
-    logits: (rows, vocabulary) of the next token
-    """
-
-    def __init__(self, model: PreTrainedModel, computed: ComputedPrompts) -> None:
-        self._model, self._cache, real, row = model, computed.cache, computed.real, computed.row
-        self._llama_step = llama_step(model)
-        self._in_place = keeps_all_columns(model.config)
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model, self.cache = model, make_cache(model.config)
+        self.drops_columns = keeps_all_columns(model.config)
         # SDPA takes the mask of one column in its final shape, which saves rebuilding it in every step
-        self._final_mask = model.config._attn_implementation == "sdpa" and self._in_place
-        if not torch.equal(row, torch.arange(len(real), device=row.device)):
-            self._cache.reorder_cache(row)
-        self._mask = real[row] if not bool(real.all()) else None
-        self._positions = real.sum(-1)[row]
-        self.logits = computed.logits
-        self._arguments = {cache_argument(model): self._cache, **accepted(model, use_cache=True)}
+        self._final_mask = model.config._attn_implementation == "sdpa" and self.drops_columns
+        self._arguments = {cache_argument(model): self.cache, **accepted(model, use_cache=True, logits_to_keep=1)}
         self._takes_positions = bool(accepted(model, position_ids=None))
 
-    def step(self, tokens: torch.Tensor) -> None:
-        """Append one token per row (rows,)."""
-        if self._mask is not None:
-            self._mask = torch.nn.functional.pad(self._mask, (0, 1), value=True)
-        mask = self._mask[:, None, None] if self._mask is not None and self._final_mask else self._mask
-        if self._llama_step is not None:
-            self.logits = self._llama_step(tokens, self._positions, self._cache.layers, mask)
-        else:
-            positions = {"position_ids": self._positions[:, None]} if self._takes_positions else {}
-            output = self._model(input_ids=tokens[:, None], attention_mask=mask, **positions, **self._arguments)
-            self.logits = output.logits[:, -1]
-        self._positions = self._positions + 1
+    def append(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        mask: torch.Tensor | None,
+        look: Callable[[], None] | None = None,
+    ) -> torch.Tensor:
+        """The logits (rows, vocabulary) after new columns."""
+        if mask is not None and self._final_mask and ids.shape[1] == 1:
+            mask = mask[:, None, None]
+        given = {"position_ids": positions} if self._takes_positions else {}
+        with contextlib.nullcontext() if look is None else _looking(self._model, look):
+            output = self._model(input_ids=ids, attention_mask=mask, **given, **self._arguments)
+        logits: torch.Tensor = output.logits[:, -1]
+        return logits
 
-    def keep(self, rows: torch.Tensor) -> None:
-        """Drop all rows but these, and the columns that none of them has."""
-        self._positions = self._positions[rows]
-        self._mask = self._mask[rows] if self._mask is not None else None
-        if not self._in_place:
-            self._cache.reorder_cache(rows)
+    def select(self, rows: torch.Tensor, first: int) -> None:
+        """Keep these rows, in this order, and the columns from `first` on where this can drop columns."""
+        if not self.drops_columns:
+            cast(Any, self.cache).reorder_cache(rows)
             return
-        first = 0
-        if self._mask is not None:
-            first = int(self._mask.any(0).to(torch.uint8).argmax())
-            self._mask = self._mask[:, first:]
-        for layer in self._cache.layers:
+        for layer in cast(Any, self.cache).layers:
             layer.select(rows, first)
+
+
+@contextlib.contextmanager
+def _looking(model: PreTrainedModel, look: Callable[[], None]) -> Iterator[None]:
+    """Call it between layers: the prompts of a call can take a minute on a busy machine."""
+    lists = (part for part in model.modules() if isinstance(part, torch.nn.ModuleList))
+    hooks = [layer.register_forward_pre_hook(lambda *_: look()) for layers in lists for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

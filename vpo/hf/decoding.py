@@ -17,7 +17,8 @@ import numpy.typing as npt
 import torch
 
 from problems.contract import BadAddress
-from vpo.hf.cache import SharedRows, accepted, compute_prompts, free_memory, leaving_order, state_bytes
+from vpo.hf.cache import accepted, state_bytes
+from vpo.hf.rows import SharedRows, begin_batch, free_memory, leaving_order
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -128,9 +129,9 @@ class _Trial:
     def shared(self) -> torch.Tensor:
         """(rows, steps, vocabulary) by the engine."""
         model, tokens = self._model, self._tokens
-        computed = compute_prompts(model, self._prompts, self._row, 0)
-        self.bytes = state_bytes(computed.cache, len(_LENGTHS), max(_LENGTHS))
-        rows, place = SharedRows(model, computed), torch.arange(4, device=model.device)
+        state, place = begin_batch(model), torch.arange(4, device=model.device)
+        rows = SharedRows(state, self._prompts, self._row, 0)
+        self.bytes = state_bytes(state.cache, len(place), max(_LENGTHS))
         logits = self._plain.clone()
         for step in range(_STEPS):
             logits[place, step] = rows.logits.to(logits.dtype)

@@ -7,7 +7,6 @@ depend on its batch (vpo.hf.sampling).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import SharedRows, compute_prompts, leaving_order
+from vpo.hf.rows import SharedRows, begin_batch, leaving_order
 from vpo.hf.sampling import check_finite, draw, uniforms
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from vpo.hf.llama import SmallLlama
     from vpo.languages.contract import AnswerGrammar
 
 _LEAVE = 8
@@ -86,7 +86,7 @@ class SampledTokens:
 
 
 def sample_rows(
-    model: PreTrainedModel,
+    model: PreTrainedModel | SmallLlama,
     requests: Sequence[SampleRequest],
     seed: int,
     params: SamplingParams,
@@ -133,7 +133,7 @@ def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterat
 
 @torch.inference_mode()
 def _decode_batch(
-    model: PreTrainedModel,
+    model: PreTrainedModel | SmallLlama,
     requests: list[SampleRequest],
     seed: int,
     params: SamplingParams,
@@ -149,9 +149,11 @@ def _decode_batch(
     prompts, start = list(distinct.values()), grammar_of(named_prompt_format(model.config))
     draws = _Draws(uniform, limit, params, None if start is None else start(prompts, row))
 
-    with _stoppable(model, go_on):
-        computed = compute_prompts(model, prompts, row, params.pad)
-    rows, running, total = SharedRows(model, computed), len(requests), 0
+    def look() -> None:
+        if not go_on(0):
+            raise Stopped
+
+    rows, running, total = SharedRows(begin_batch(model), prompts, row, params.pad, look), len(requests), 0
     for done in range(1, width + 1):
         if not go_on(total):
             raise Stopped
@@ -172,23 +174,6 @@ def _decode_batch(
             draws.keep(kept)
             drawn = drawn[kept]
         rows.step(drawn)
-
-
-@contextlib.contextmanager
-def _stoppable(model: PreTrainedModel, go_on: Callable[[int], bool]) -> Iterator[None]:
-    """Ask between layers too: the prompts of a call can take a minute on a busy machine."""
-
-    def look(*_: object) -> None:
-        if not go_on(0):
-            raise Stopped
-
-    lists = (part for part in model.modules() if isinstance(part, torch.nn.ModuleList))
-    hooks = [layer.register_forward_pre_hook(look) for layers in lists for layer in layers]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 class _Draws:
@@ -217,19 +202,19 @@ class _Draws:
 
     def take(self, logits: torch.Tensor) -> torch.Tensor:
         """The next token of each row (rows,), from its logits (rows, vocabulary)."""
-        params, place, step, grammar = self._params, self._place, self._step, self._grammar
+        params, step, grammar = self._params, self._step, self._grammar
         if grammar is not None:
             logits = logits.masked_fill(~grammar.allowed(), float("-inf"))
-        uniform, checked = self._uniform[place, step], self.every == 1
+        uniform, checked = self._uniform[:, step], self.every == 1
         tokens, values = draw(logits, uniform, params.temperature, params.top_p, checked=checked)
         if grammar is not None:
             grammar.advance(tokens)
-        self._tokens[place, step], self._logprobs[place, step] = tokens, values
-        self._length[place] += self.alive
+        self._tokens[:, step], self._logprobs[:, step] = tokens, values
+        self._length += self.alive
         stopping = self.alive & torch.isin(tokens, self._stops)
-        self._stopped[place] |= stopping
+        self._stopped |= stopping
         self._step = step + 1
-        self.alive = self.alive & ~stopping & (self._step < self._limit[place])
+        self.alive = self.alive & ~stopping & (self._step < self._limit)
         return tokens
 
     def running(self) -> int:
@@ -240,18 +225,21 @@ class _Draws:
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop all rows of the batch but these."""
-        self._place, self.alive = self._place[rows], self.alive[rows]
+        self._place, self.alive, self._limit = self._place[rows], self.alive[rows], self._limit[rows]
+        self._uniform, self._tokens, self._logprobs = self._uniform[rows], self._tokens[rows], self._logprobs[rows]
+        self._length, self._stopped = self._length[rows], self._stopped[rows]
         if self._grammar is not None:
             self._grammar.keep(rows)
 
     def ended(self) -> list[tuple[int, SampledTokens]]:
         """The requests that have ended since the last call, with their draws."""
-        still = set(self._place[self.alive].tolist())
-        numbers, self._open = sorted(self._open - still), self._open & still
         results = []
-        for i in numbers:
-            end = int(self._length[i])
-            ids = self._tokens[i, :end].to("cpu", torch.int32, copy=True).numpy()
-            chosen = self._logprobs[i, :end].to("cpu", copy=True).numpy()
-            results.append((i, SampledTokens(ids, chosen, bool(self._stopped[i]))))
-        return results
+        for row, (number, alive) in enumerate(zip(self._place.tolist(), self.alive.tolist(), strict=True)):
+            if alive or number not in self._open:
+                continue
+            self._open.remove(number)
+            end = int(self._length[row])
+            ids = self._tokens[row, :end].to("cpu", torch.int32, copy=True).numpy()
+            chosen = self._logprobs[row, :end].to("cpu", copy=True).numpy()
+            results.append((number, SampledTokens(ids, chosen, bool(self._stopped[row]))))
+        return sorted(results, key=lambda result: result[0])

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,10 @@ import torch
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.cache import free_memory, leave_cudnn_attention
-from vpo.hf.decoding import refusal, try_decoding
 from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, sample_rows
-from vpo.hf.llama_step import SMALL_MODEL
+from vpo.hf.llama import SMALL_MODEL, LlamaBatch, SmallLlama
+from vpo.hf.llama_files import load_llama
+from vpo.hf.rows import free_memory, leave_cudnn_attention
 from vpo.hf.sampling import mask_forbidden
 from vpo.languages.contract import DIALECT_KEY
 from vpo.policies.address import Dtype, PolicyAddress, PolicySettings
@@ -37,6 +38,7 @@ from vpo.policies.encoding import (
     own_temperature,
     read_prompt_format,
     remaining_tokens,
+    text_config,
     tokenize_prompt,
 )
 from vpo.policies.prompt_formats import CHAT
@@ -51,25 +53,27 @@ _STEP_ROWS, _PAYS = 16, 0.9
 class TransformersPolicy(Policy):
     """A Policy over a causal language model.
 
-    model, tokenizer: public, so a trainer can share them; set `version` when the weights change
+    model: what samples; tokenizer: public, so a trainer can share it; set `version` when the weights change
     max_tokens: limit of one rollout, settable; None for the default of the prompt_format
     One worker thread runs the model: calls queue, and the event loop stays free.
     """
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | SmallLlama,
         tokenizer: PreTrainedTokenizerBase,
         *,
         version: str,
+        load_model: Callable[[], PreTrainedModel] | None = None,
         temperature: float = 1.0,
         top_p: float = 1.0,
         max_tokens: int | None = None,
         batch: int | None = None,
         threads: int | None = None,
     ) -> None:
-        self.model: PreTrainedModel = model.eval()
-        self.tokenizer = tokenizer
+        """load_model: the same model by transformers, for a trainer, where `model` is not"""
+        self.model: Any = model if isinstance(model, SmallLlama) else model.eval()
+        self.tokenizer, self._load_model = tokenizer, load_model
         self.version = version
         self.temperature = temperature
         self.top_p = top_p
@@ -86,7 +90,13 @@ class TransformersPolicy(Policy):
             threads = 1 if self.parameters < SMALL_MODEL else _measure_threads(model)
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
-        self._decoding = self._worker.submit(try_decoding, model).result()
+        if isinstance(model, SmallLlama):
+            self._state_bytes = model.bytes_a_token, 0.0
+        else:
+            from vpo.hf.decoding import try_decoding  # imported here: transformers takes seconds to load
+
+            decoding = self._worker.submit(try_decoding, model).result()
+            self._state_bytes = decoding.bytes_a_token, decoding.bytes_a_row
         # on a GPU memory alone decides
         self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < SMALL_MODEL else 256
 
@@ -125,7 +135,7 @@ class TransformersPolicy(Policy):
         if not self._closing.is_set():
             self._closing.set()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-            self.model = None  # type: ignore[assignment]  # a closed policy is not used again
+            self.model = None  # a closed policy is not used again
 
     async def between(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` in the worker, so that it and sampling take turns."""
@@ -156,8 +166,12 @@ class TransformersPolicy(Policy):
 
     @torch.inference_mode()
     def _logprobs(self, rollout: Rollout) -> npt.NDArray[np.float32]:
-        ids = torch.from_numpy(np.concatenate([rollout.prompt_ids, rollout.token_ids]).astype(np.int64))
-        logits = self.model(input_ids=ids[None].to(self.model.device)).logits[0, len(rollout.prompt_ids) - 1 : -1]
+        ids = torch.from_numpy(np.concatenate([rollout.prompt_ids, rollout.token_ids]).astype(np.int64))[None]
+        if isinstance(self.model, SmallLlama):
+            logits = LlamaBatch(self.model).append(ids, torch.arange(ids.shape[1])[None], None, every=True)
+        else:
+            logits = self.model(input_ids=ids.to(self.model.device)).logits[0]
+        logits = logits[len(rollout.prompt_ids) - 1 : -1]
         chosen = torch.from_numpy(rollout.token_ids.astype(np.int64)).to(logits.device)
         if (start := grammar_of(self.prompt_format)) is not None:
             grammar = start([rollout.prompt_ids], chosen.new_zeros(1))
@@ -167,7 +181,18 @@ class TransformersPolicy(Policy):
 
     def learner(self) -> PreTrainedModel:
         """A copy of the model, for a trainer to keep."""
-        return copy.deepcopy(self.model)
+        if not isinstance(self.model, SmallLlama):
+            return copy.deepcopy(self.model)
+        assert self._load_model is not None
+        model = self._load_model()
+        model.load_state_dict(self.model.state_dict())
+        return model.eval()
+
+    def open_model(self) -> PreTrainedModel:
+        """The model, which samples from now on, for a trainer to change in place."""
+        if isinstance(self.model, SmallLlama):
+            self.model = self.learner()
+        return self.model
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
@@ -238,12 +263,12 @@ class TransformersPolicy(Policy):
         Growing a state keeps its old and its new buffers for a moment. A draw on a GPU holds several copies of its
         rows' logits, 32 bytes a word. The widest activations of prompts stay near 1 GiB (8 on a GPU).
         """
-        on_gpu, text = self.model.device.type == "cuda", self.model.config.get_text_config(decoder=True)
-        free = free_memory(self.model.device)
+        on_gpu, text = self.model.device.type == "cuda", text_config(self.model.config)
+        free, (bytes_a_token, bytes_a_row) = free_memory(self.model.device), self._state_bytes
         states = free * (0.8 if on_gpu else 0.5) / 2
         drawn = max(1, int(free * 0.15 / (32 * text.vocab_size))) if on_gpu else self._rows
-        rows = min(self._rows, drawn, max(1, int(states / max(1.0, self._decoding.bytes_a_row))))
-        cells = max(1, int(states / max(1.0, self._decoding.bytes_a_token)))
+        rows = min(self._rows, drawn, max(1, int(states / max(1.0, bytes_a_row))))
+        cells = max(1, int(states / max(1.0, bytes_a_token)))
         width = getattr(text, "intermediate_size", None) or 4 * text.hidden_size
         width = width if isinstance(width, int) else max(width)  # one a layer
         bound = 8 << 30 if on_gpu else 1 << 30
@@ -260,7 +285,7 @@ def _set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def _measure_threads(model: PreTrainedModel) -> int:
+def _measure_threads(model: Any) -> int:
     """How many threads compute a step soonest now: doubled from one while that pays. Where other work keeps the cores
     busy, several threads wait in each product for the slowest (SmolLM2-135M, 16 rows, two cores at load 11: .6 s
     by one thread, 5 s by two). The logits have the same bits."""
@@ -287,13 +312,39 @@ def _measure_threads(model: PreTrainedModel) -> int:
 
 def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
     """The policy of a directory, a hub id, or an embedded checkpoint. Raises BadAddress in one line."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
     cached = check_checkpoint(address)
     (source, adapters), name = find_base(address), address.plain
     device = _device(settings.device)
     kind = _dtype(settings.dtype, device)
     leave_cudnn_attention()
+    load = partial(_load_with_transformers, address, source, adapters, device, kind, cached)
+    small = None
+    if not adapters and device.type == "cpu" and kind == torch.float32:
+        small = load_llama(Path(source), address.common.format)
+    model, tokenizer = small or load()
+    prints = [fingerprint(source, model.config), *(fingerprint(folder) for folder in adapters)]
+    return TransformersPolicy(
+        model,
+        tokenizer,
+        version=f"{name}@{'+'.join(prints)}",
+        load_model=lambda: load()[0],
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        max_tokens=settings.max_tokens,
+        batch=settings.batch,
+        threads=settings.threads,
+    )
+
+
+def _load_with_transformers(
+    address: PolicyAddress, source: str, adapters: list[str], device: torch.device, kind: torch.dtype, cached: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model with its adapters merged, and its tokenizer. cached: whether their files are in the hub's cache"""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    from vpo.hf.decoding import refusal
+
+    name = address.plain
     with loading(name):
         try:
             if AutoConfig.from_pretrained(source, local_files_only=cached).is_encoder_decoder:
@@ -310,20 +361,9 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             model.name_or_path = address.plain if address.kind == "embedded" else folder
             for adapter in adapters:
                 model = load_adapter(model, adapter)
-            model = torch.nn.Module.to(model, device)
+            return torch.nn.Module.to(model, device), tokenizer
         except torch.OutOfMemoryError as error:
             raise PolicyUnavailable(f"policy {name!r} does not fit on {device}: {error}") from None
-    prints = [fingerprint(source, model.config), *(fingerprint(folder) for folder in adapters)]
-    return TransformersPolicy(
-        model,
-        tokenizer,
-        version=f"{name}@{'+'.join(prints)}",
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        max_tokens=settings.max_tokens,
-        batch=settings.batch,
-        threads=settings.threads,
-    )
 
 
 def _device(name: str | None) -> torch.device:

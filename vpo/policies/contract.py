@@ -153,11 +153,13 @@ class CallWatch(Protocol):
 class LocalPolicy(TrainablePolicy, Protocol):
     """A trainable policy whose model is in this process, so that a trainer can train it in place.
 
-    model: a causal language model of transformers; stops: the tokens that end its rollouts
+    stops: the tokens that end its rollouts
     """
 
-    model: PreTrainedModel
     stops: frozenset[int]
+
+    def open_model(self) -> PreTrainedModel:
+        """The causal language model of transformers that samples from now on, for a trainer to change in place."""
 
     async def sample(
         self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int, watch: CallWatch | None = None

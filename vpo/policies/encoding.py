@@ -7,7 +7,7 @@ some hundred tokens would be spent before the first answer), base models in plai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,9 +52,14 @@ def grammar_of(prompt_format: str) -> StartGrammar | None:
     return open_dialect(prompt_format).grammar
 
 
-def context_of(config: PreTrainedConfig) -> int:
+def context_of(config: Any) -> int:
     """The most tokens, prompt and answer, that a model was made for; boundless where its config does not say."""
-    return int(getattr(config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
+    return int(getattr(text_config(config), "max_position_embeddings", 0) or 1 << 30)
+
+
+def text_config(config: Any) -> Any:
+    """The part of a model's config that describes its decoder of text."""
+    return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
 
 
 def tokenize_prompt(tokenizer: PreTrainedTokenizerBase, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:

@@ -200,7 +200,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
 
         policy = policy_at(self._name, device=self._settings.device, dtype="float32")
         assert isinstance(policy, LocalPolicy)
-        return policy.model
+        return policy.open_model()
 
     async def between(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` in a thread. The sampler sees to it that nothing is sampled meanwhile
@@ -377,7 +377,7 @@ def merge_adapters(name: str, dtype: str | None, folder: Path) -> str:
     policy = policy_at(name, device="cpu", dtype=_dtype(dtype))
     assert isinstance(policy, LocalPolicy)
     with without_bars():
-        policy.model.save_pretrained(folder)
+        policy.open_model().save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)
     return str(folder)
 

@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import get_scheduler
 
 from problems.contract import BadAddress
-from vpo.hf.cache import leave_cudnn_attention
+from vpo.hf.rows import leave_cudnn_attention
 from vpo.policies.checkpoint import NEEDS_PEFT, Adapted, without_peft_warnings
 from vpo.training.config import LoraSettings, Precision, TrainConfig
 

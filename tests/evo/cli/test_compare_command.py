@@ -109,7 +109,7 @@ def test_the_parent_of_workers_runs_one_thread_when_it_forks_them():
     """A lock that another thread holds would be held in the child for ever."""
     threads = 'import os\nos.fork = lambda: os._exit(100 + len(os.listdir("/proc/self/task")))\n'
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    program = [sys.executable, "-c", threads + PARENT_PROGRAM.format([0], True)]
+    program = [sys.executable, "-c", threads + PARENT_PROGRAM.format([0], ["vpo.hf.policy"])]
     assert subprocess.run(program, env=environment, check=False).returncode == 101
 
 

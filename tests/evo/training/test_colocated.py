@@ -45,7 +45,7 @@ def config(**changes):
 
 
 def weights_of(model):
-    return torch.cat([p.detach().flatten().clone() for p in model.state_dict().values()])
+    return torch.cat([p.detach().flatten().clone() for _, p in sorted(model.state_dict().items())])
 
 
 def both(launched):

@@ -130,7 +130,7 @@ def test_sampling_and_training_keep_to_the_grammar():
         ExampleGroup(group[0].prompt_ids, tuple(Example(r.token_ids, 0.0, r.logprobs) for r in group), temperature)
         for group in groups
     ]
-    learned = completion_logprobs(policy.model, pack_groups(examples)).detach()
+    learned = completion_logprobs(policy.learner(), pack_groups(examples)).detach()
     for row, (sampled, again) in enumerate(zip(drawn, scored, strict=True)):
         assert np.allclose(sampled, again, atol=1e-4)
         assert np.allclose(sampled, learned[row, : len(sampled)].numpy(), atol=1e-4)
