@@ -1,13 +1,13 @@
 """A whole search as a user starts it, from the command to its exit: ours beside OpenEvolve's, in turns.
 
-    python -m bench.search_command [--iterations 200] [--repeats 5] [--json FILE]
+    python -m bench.search_command [--iterations 200] [--repeats 5] [--sandbox none] [--json FILE]
 
 Both sides evolve examples/valley with an author in their own process that answers at once with one decimal number of
 the parent changed to one of nine digits, so that no answer repeats another. Ours is `evo run`: each iteration committed
-and every evaluation sandboxed; OpenEvolve runs its own controller with the directory's config and saves a checkpoint at
-the end. CPU seconds are of the process and all below it, those too that outlive it. Both find their byte code compiled,
-as what is installed does. The ratios are of the medians, below 1 where ours takes less; `load` is the machine's before
-and after.
+and, unless told otherwise, every evaluation sandboxed; OpenEvolve runs its own controller with the directory's config
+and saves a checkpoint at the end. CPU seconds are of the process and all below it, those too that outlive it. Both find
+their byte code compiled, as what is installed does. The ratios are of the medians, below 1 where ours takes less;
+`load` is the machine's before and after.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--sandbox", default="auto", help="of ours")
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -132,6 +133,7 @@ def main() -> None:
             folder = Path(scratch) / str(number)
             folder.mkdir()
             run = f"run {VALLEY} --policy scripted:mutate --answers 1 --iterations {iterations} --plain".split()
+            run += ["--sandbox", arguments.sandbox]
             commands = {
                 "evo": ["-c", f"from bench.search_command import ours; ours({run!r})"],
                 "openevolve": ["-c", f"from bench.search_command import rival; rival('out', {iterations})"],

@@ -418,7 +418,8 @@ def _answer_host_call(worker: Worker, fields: list[Any], host_call: HostCall) ->
             reply["value"] = pack_value(value)
         except Unplain as error:
             reply["error"] = f"TypeError: the host answered with {error}"
-    worker.tell(reply)
+    if worker.ended is None:  # what one fork leaves unread, the next would read
+        worker.tell(reply)
     worker.deadline.pause(time.perf_counter() - began)
 
 

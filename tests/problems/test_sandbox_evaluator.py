@@ -421,3 +421,35 @@ def test_closing_tells_those_who_wait_and_ends_what_comes_back(monkeypatch):
         pool.close()
         assert str(found.get(timeout=30)) == "closed" and not first.closed
     assert first.closed
+
+
+CALLER = """
+import os, sys, types
+sys.modules["problems.apart"] = types.ModuleType("problems.apart")
+def dies():
+    write = os.write
+    def last(fd, data):
+        write(fd, data)
+        os._exit(0)
+    os.write = last
+    sys.modules["problems.apart"].host_call("ask")
+def lives():
+    return sys.modules["problems.apart"].host_call("ask")
+"""
+
+
+def test_a_reply_to_a_fork_that_has_ended_is_not_read_by_the_next(sandbox, tmp_path, monkeypatch):
+    path = opened_to_all(tmp_path) / "caller.py"
+    path.write_text(CALLER)
+    listen = worker.Worker._listen
+
+    def late(one: worker.Worker) -> bool:  # the call and the end of its process come together
+        time.sleep(0.2)
+        return listen(one)
+
+    monkeypatch.setattr(worker.Worker, "_listen", late)
+    with sandbox.evaluator(EvaluatorSpec(str(path)), Limits()) as evaluator:
+        for _ in range(2):
+            ended = evaluator.call("dies", timeout=30, host_call=lambda name, args, kwargs: 2.0)
+            assert (ended.status, ended.message) == ("crash", "the program ended its process (exit code 0)")
+            assert evaluator.call("lives", timeout=30, host_call=lambda name, args, kwargs: 3.0).value == 3.0
