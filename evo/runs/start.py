@@ -167,7 +167,7 @@ class OpenRun:
         for seed in seeds:
             problem_run.population.seed(seed, transaction)
         target = problem_run.problem.target
-        if target is not None and any(seed.score.fitness >= target for seed in seeds):
+        if target is not None and any(seed.score.error is None and seed.score.fitness >= target for seed in seeds):
             problem_run.solve(SEED_SEQUENCE, 0, self.config.until_solved, self.store, transaction)
 
     def build(self, upcoming: int = 0) -> None:

@@ -65,7 +65,7 @@ class ProblemRun:
 
     @property
     def best(self) -> float | None:
-        """The best fitness so far; None without an answer."""
+        """The best fitness so far; None without a valid answer."""
         best = self.population.best
         return None if best is None else best[1]
 

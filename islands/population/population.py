@@ -213,10 +213,9 @@ class Population:
 
     @property
     def best(self) -> tuple[int, float, tuple[float, ...]] | None:
-        """(candidate id, fitness, rewards) of the fittest candidate ever stored, failed ones counting only while there
-        is no other; None before the first."""
+        """(candidate id, fitness, rewards) of the fittest valid candidate ever stored; None before the first."""
         ordinal, columns = self._archipelago.best, self._archipelago.columns
-        if ordinal is None:
+        if ordinal is None or not columns.valid[ordinal]:
             return None
         return columns.ids[ordinal], columns.fitness[ordinal], columns.rewards(ordinal)
 

@@ -182,6 +182,12 @@ class ScorerProblem(Problem):
                 f"objectives are {', '.join(self.objectives)}"
             )
         extra = value if isinstance(value, dict) else {}
+        reported = None if "error" in self.objectives else extra.get("error")
+        if isinstance(reported, int | float) and not isinstance(reported, bool):
+            raise ScorerFault(
+                f"{self.where}: score() returned error = {clip(reported)}; it must be the text of a fault; give an "
+                f"objective another name, or name it in directions or objectives"
+            )
         named = {**given, **{key: extra[key] for key in _FITNESS if extra.get(key) is not None}}
         features = extra.get("features") or {}
         if not isinstance(features, dict):
@@ -196,10 +202,10 @@ class ScorerProblem(Problem):
         if fitness is None:
             weights = [one.weight for one in self.metrics]
             fitness = sum(w * r for w, r in zip(weights, rewards, strict=True)) / sum(weights)
-        reported = None if "error" in self.objectives else extra.get("error")
-        error = " ".join(str(reported).split()) if reported else None
-        feedback = str(extra.get("feedback") or error or "")
-        score = Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error, own)
+        feedback = str(extra.get("feedback") or "")
+        if reported:
+            return Score.failure(len(self.objectives), " ".join(str(reported).split()), feedback)
+        score = Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, None, own)
         return score.check(self)  # a sum of finite numbers need not be
 
     # -- what the scorer declares, and the score of its seed ------------------------------------------------------
