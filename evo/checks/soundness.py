@@ -383,6 +383,7 @@ def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 _LEAVES = ("_fill(own(*a, **k), {0})", "_fill(a[0], {0})", "[{0}] * _size(a)", "dict.fromkeys(a[0], {0})")
 _PARTS = tuple(f"own(*a, **k)[:{end}]" for end in (1, -1, 0))
+"""The last is nothing at all."""
 _TYPES = "compare with `type(value) is ...` first, elements too, or run the answer apart by evo.call"
 _NOT = "compare so that nan fails: `not abs(v - w) <= 1e-6`"
 _ANY = "_Everything()"
@@ -463,6 +464,9 @@ def _check_returned(subject: Subject) -> Iterator[Finding]:
         outcomes = asked(forms, value) + [subject.armed] * (check == "raises")
         twins = [outcome.fitness for outcome in asked(forms, plain)] if plain else [0.0] * _SLOTS
         earned = [one.fitness for one, twin in zip(outcomes, twins, strict=False) if _earns(subject, one, twin)]
+        if check == "cut" and earned and not _earns(subject, outcomes[-1]):
+            # nothing at all earns nothing, so a part may simply be a better answer: as good a one as a search finds
+            earned = [fitness for fitness in earned if fitness > subject.reached + 2 * subject.noise]
         if earned and _SAME.get(check) not in found:
             found.add(check)
             yield _unearned(subject, check, f"functions that {does} get {subject.write(max(earned))}", advice)
