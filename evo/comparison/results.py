@@ -142,10 +142,14 @@ class Results:
         return 0 if self.best is None else self.reached
 
     @property
+    def stopped(self) -> Bools:
+        """(P, S) whether a search ended because it was solved."""
+        return (self.solved_at <= self.iterations) & self.until_solved
+
+    @property
     def reached(self) -> int:
-        """The iterations that every search has done, all of them if it stopped because it was solved."""
-        ended = (self.solved_at <= self.iterations) & self.until_solved
-        return self._last_time(np.where(ended, self.iterations, self.done))
+        """The iterations that every search has done, all of them if it stopped."""
+        return self._last_time(np.where(self.stopped, self.iterations, self.done))
 
     def solved_by(self, t: int) -> Floats:
         """(J, S) 1 if the search was solved within t iterations, else 0. Raises ValueError beyond the horizon."""

@@ -430,12 +430,16 @@ def _judging(known: Container[str]) -> list[str]:
 
 
 def farthest(arms: Mapping[str, Results]) -> dict[str, Results]:
-    """The arms with only the seeds that have done, in every arm, nearly as many iterations as any seed. Raises
-    ValueError if arms have different numbers of seeds."""
+    """The arms with only the seeds that have done, in every arm, nearly as many iterations as any seed, or that are
+    solved. Raises ValueError if arms have different numbers of seeds."""
     if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
         raise ValueError("every arm needs the same seeds")
     seeds = range(next(iter(arms.values())).solved_at.shape[1])
     # not the horizon, which is later where all is solved: what counts would depend on how it ended
-    reached = [min(arm.only(seeds=[seed]).reached for arm in arms.values()) for seed in seeds]
-    kept = [seed for seed in seeds if reached[seed] >= NEARLY * max(reached)]
+    parts = [[arm.only(seeds=[seed]) for arm in arms.values()] for seed in seeds]
+    reached = [min(part.reached for part in of_seed) for of_seed in parts]
+    stopped = [all(part.stopped.all() for part in of_seed) for of_seed in parts]
+    # what a seed did before it was solved: the iterations that it was spared leave no other seed behind
+    did = [max(1, *(int(part.done.max()) for part in parts[at])) if stopped[at] else reached[at] for at in seeds]
+    kept = [seed for seed in seeds if stopped[seed] or reached[seed] >= NEARLY * max(did)]
     return {name: arm.only(seeds=kept) for name, arm in arms.items()}

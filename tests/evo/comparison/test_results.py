@@ -383,6 +383,17 @@ def test_seeds_count_whether_or_not_they_are_solved():
     assert found.arms["a"].solved.mean == found.arms["b"].solved.mean == 0.75
 
 
+def test_a_seed_that_stopped_when_it_was_solved_leaves_no_other_behind():
+    """Every search of the first seed is solved within 3 iterations; the second did 6, a third has not begun."""
+    solved_at, done = np.array([[1, np.inf, np.inf], [3, 2, np.inf]]), np.array([[1, 6, 0], [3, 2, 0]])
+    a = Results(solved_at, done, T, 3, until_solved=True)
+    found = summarise({"a": a, "b": a}, "b")
+    assert (found.horizon, found.seeds) == (6, 2)
+    assert found.arms["a"].solved.mean == 0.75
+    at_once = replace(a, solved_at=solved_at * [0, 1, 1], done=done * [0, 1, 1]).only(seeds=[0, 2])
+    assert [one.solved_at.shape for one in farthest({"a": at_once, "b": at_once}).values()] == [(2, 1)] * 2
+
+
 def test_before_anything_is_known_there_are_no_figures_and_no_verdict():
     found = summarise({"a": searches([[0], [0]], done=0), "b": searches([[0], [0]], done=0)}, "b")
     assert found.horizon == 0 and found.arms["a"].solved is None
