@@ -245,7 +245,7 @@ def test_prompts_that_no_call_has_begun_with_are_let_go_and_so_by_a_close():
 class Model(Recorder):
     """A model in this process, whose prompts are answered one after the other, last first."""
 
-    tokenizer = model = encode = learner = between = update = logprobs = object()
+    tokenizer = open_model = encode = learner = between = update = logprobs = object()
     context, stops = 99, frozenset()
 
     async def sample(self, prompts, *, rollouts, answers, seed, watch=None):

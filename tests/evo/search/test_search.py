@@ -232,7 +232,7 @@ def test_an_interrupt_keeps_what_a_model_here_has_answered_of_a_call(
     """The third call writes two of its four answers and is then slow; the others are dropped and made by a resume."""
 
     class Model(digits_policy):
-        tokenizer = model = encode = learner = between = update = logprobs = object()
+        tokenizer = open_model = encode = learner = between = update = logprobs = object()
         context, stops = 99, frozenset()
 
         async def sample(self, prompts, *, rollouts, answers, seed, watch=None):
