@@ -428,10 +428,7 @@ import os, sys, types
 sys.modules["problems.apart"] = types.ModuleType("problems.apart")
 def dies():
     write = os.write
-    def last(fd, data):
-        write(fd, data)
-        os._exit(0)
-    os.write = last
+    os.write = lambda fd, data: (write(fd, data), os._exit(0))
     sys.modules["problems.apart"].host_call("ask")
 def lives():
     return sys.modules["problems.apart"].host_call("ask")
