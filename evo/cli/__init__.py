@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("evo.cli.demo", "Compare two trained policies on trade-offs named afterwards, in a minute."),
+    "demo": ("evo.cli.demo", "Compare two trained policies on trade-offs named afterwards, in half a minute."),
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.run", "Continue a run after its last committed iteration."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),

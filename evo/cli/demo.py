@@ -37,7 +37,7 @@ _ARMS = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
 @plain_option
 @json_option
 def demo_command(limit: int, iterations: int, seed: int, db: str, plain: bool, as_json: bool) -> int:
-    """Train once, choose the trade-off later: in a minute on two cores.
+    """Train once, choose the trade-off later: in half a minute on two cores.
 
     Two small transformers, one trained by GRPO and one by VPO, search the same mazes. Afterwards the answers are judged
     under many weightings of gold, diamonds and safety.
