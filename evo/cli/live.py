@@ -66,8 +66,9 @@ class Screen(Display):
 
     def _stop_with_child(self, _: int) -> None:
         """After Ctrl-Z on the screen: the shell waits for this process."""
-        if os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WNOHANG) is not None:
-            os.kill(os.getpid(), signal.SIGSTOP)
+        with contextlib.suppress(ChildProcessError):  # it has ended, which stops nothing
+            if os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WNOHANG) is not None:
+                os.kill(os.getpid(), signal.SIGSTOP)
 
     def __exit__(self, *exception: object) -> None:
         self._hearing.__exit__(None, None, None)
@@ -92,8 +93,9 @@ def paint_screen(orders: int, loading: str) -> None:
     """
     for number in ENDS:
         signal.signal(number, signal.SIG_IGN)
-    from evo.tui.app import ScreenApp  # Textual: lines do not need it
+    from evo.tui.app import ScreenApp, leave_with_terminal  # Textual: lines do not need it
 
+    leave_with_terminal(0)
     with open(orders, encoding="utf-8") as file:
         search = WatchedSearch(file)
         app = ScreenApp(search.open_progress, loading=f"loading {loading}", child=search)

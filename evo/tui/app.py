@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import select
 import signal
 import threading
 import time
@@ -445,9 +447,23 @@ def _check_file(progress: Progress) -> None:
         raise DatabaseUnavailable(f"{progress.store.address}: the file is gone")
 
 
+def leave_with_terminal(code: int) -> None:
+    """End this process with `code` once its terminal is closed: the thread by which Textual writes ends at its first
+    fault, and the screen would wait for that thread for ever."""
+
+    def wait() -> None:
+        poll = select.poll()
+        poll.register(0, 0)  # that it was hung up is told unasked
+        if poll.poll()[0][1] & (select.POLLHUP | select.POLLERR):
+            os._exit(code)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 async def run_screen(app: ScreenApp) -> int:
     """Run the app until it ends or a signal comes: TERM and HUP act as Ctrl-C. Returns the exit code. Raises why the
     screen gave up."""
+    leave_with_terminal(INTERRUPTED)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # until the loop is closed: closing takes a while
         loop.add_signal_handler(number, app.action_interrupt)

@@ -11,12 +11,12 @@ import pytest
 from modules import PACKAGES, ROOT, calls_of, find_circles, public_names, yields_within_reads
 
 BUDGETS = {
-    "evo": 22_230,
+    "evo": 22_250,
     "evo/plugins": 8_910,
     "vpo": 9_090,
     "islands": 4_940,
     "problems": 9_860,
-    "tests": 31_200,
+    "tests": 31_220,
     "bench": 3_900,
 }
 """Lines of Python a folder; those of evo are without evo/plugins."""

@@ -144,6 +144,24 @@ def test_a_search_whose_terminal_is_gone_ends_in_order(program, tmp_path):
     assert one.ended() == 130 and stored(tmp_path)[0] == "interrupted"
 
 
+@pytest.mark.parametrize("shown", ["run", "watch"])
+def test_a_terminal_that_is_closed_ends_the_screen(program, tmp_path, searched, shown):
+    """Answers in flight take seconds, and more is painted until then than Textual's queue holds, whose reader ends at
+    its first fault."""
+    (tmp_path / "sitecustomize.py").write_text("import textual.drivers._writer_thread as w\nw.MAX_QUEUED_WRITES = 1\n")
+    path = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import sitecustomize"
+    if shown == "run":
+        one = live(program, tmp_path, "--policy", "scripted:mutate?latency=4", script=path)
+        one.until(b"0/200,000")
+    else:
+        one = program("-c", f"{path}; from evo.cli import main; main(['watch', 'run', '--db', {searched!r}])")
+        one.until(b"the run has ended")
+    nothing, one.kept = os.pipe()
+    os.dup2(nothing, one.master)
+    assert one.ended(30) == 130
+    assert shown == "watch" or stored(tmp_path)[0] == "interrupted"
+
+
 def test_a_search_that_is_killed_ends_its_screen(program, tmp_path):
     """The test's program is the shell, whose end would hang up the terminal."""
     command = [sys.executable, "-m", "evo", *RUN, "--iterations", "100000", "--db", f"sqlite:///{tmp_path}/live.db"]
