@@ -403,12 +403,13 @@ class Progress:
 
     def _known_for(self, arm: int, of: Results) -> Ints:
         """(P, S) the iterations for which each search of an arm is known: all of them where patience ended it."""
-        known = of.done.copy()
-        for run in self._of_arm(arm):
-            if run.record.status == "done" and run.record.config.get("patience"):
-                done = known[:, run.column]
-                done[done < run.record.config["iterations"]] = of.iterations
-        return known
+        records = [run.record for run in self._of_arm(arm)]
+        patient = [record.status == "done" and bool(record.config.get("patience")) for record in records]
+        return np.where(np.array(patient) & (of.done < self._planned(arm)[self._rows]), of.iterations, of.done)
+
+    def _planned(self, arm: int) -> Ints:
+        """The iterations (all problems, S) that each search of an arm is to do."""
+        return np.transpose([planned_iterations(run.record.config, len(self._all)) for run in self._of_arm(arm)])
 
     def _set_values(self, arm: int) -> Floats:
         """(P, S) of the best sets of an arm's searches."""
@@ -703,11 +704,10 @@ class Progress:
         over = np.isfinite(whole.solved_at) & whole.until_solved
         for run in runs:
             over[list(run.failed), run.column] = True
-        planned = np.transpose([planned_iterations(run.record.config, len(over)) for run in runs])
         return replace(
             snapshot,
             groups=int(whole.done.sum()),
-            planned=int(np.where(over, whole.done, planned).sum()),
+            planned=int(np.where(over, whole.done, self._planned(number)).sum()),
             results=self.results.get(of.name),
             curve=self.curves.get(of.name) if statistics and self.results else None,
         )

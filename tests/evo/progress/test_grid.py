@@ -350,6 +350,9 @@ def test_every_view_counts_to_what_directories_plan_and_a_run_goes_on_as_it_was_
     shown = json.loads(evo(capsys, "watch", "c", "--once", "--json")[1])
     assert [(arm["iterations"], arm["planned"]) for arm in shown["arms"]] == [(9, 9), (9, 9)]
     assert json.loads(evo(capsys, "show", "c", "--json")[1])["iterations"] == 9
+    patient = ("few", "d", *arms, "--name", "p", "--processes", "1", "--patience", "2", "--plain")
+    assert evo(capsys, "compare", *patient)[0] == 0
+    assert json.loads(evo(capsys, "show", "p", "--json")[1])["best_horizon"] >= 9
 
 
 GUESSED = """statement = "Write a number."
